@@ -3,12 +3,14 @@
 mod clock;
 mod level;
 pub(crate) mod load;
+mod moving;
 mod names;
 mod next;
 mod replication;
 mod restored;
 mod rights;
 mod servers;
+mod subscription;
 mod together;
 
 use std::process::{Child, Command, Output, Stdio};

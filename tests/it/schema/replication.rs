@@ -8,21 +8,11 @@ use idempotency_ledger::store::{Purpose, Store as _};
 use sqlx::{Executor as _, PgConnection, Row as _};
 
 use super::migrate;
+use super::subscription::{Subscription, cluster, documented};
 use crate::docs::read;
 use crate::harness::details::{acquired, claim, completed, key, refusal};
-use crate::harness::postgres::{self, Cluster};
+use crate::harness::postgres;
 use crate::harness::server::{Served, Setup, postgres_store, replica};
-
-/// The statement of the page that begins so.
-fn documented(begins: &str) -> String {
-    let page = read("docs/postgres.md");
-    let from = page.find(begins).unwrap_or_else(|| panic!("docs/postgres.md has no {begins:?}"));
-    page[from..].split_once(';').unwrap().0.to_owned()
-}
-
-async fn cluster() -> Cluster {
-    tokio::task::spawn_blocking(|| Cluster::start("wal_level = logical\nfsync = off")).await.unwrap()
-}
 
 /// How many changes of rows, and how many messages, a reader of this publication is sent.
 async fn sent(connection: &mut PgConnection, publication: &str, messages: bool) -> (usize, usize) {
@@ -43,7 +33,10 @@ async fn the_documented_publication_carries_entries_and_none_of_the_ledgers_own_
     let url = cluster.url("read_by_others");
     migrate(&url);
     let mut connection = cluster.connect("read_by_others").await;
-    connection.execute(sqlx::AssertSqlSafe(documented("CREATE PUBLICATION ledger_entries "))).await.unwrap();
+    connection
+        .execute(sqlx::AssertSqlSafe(documented("docs/postgres.md", "CREATE PUBLICATION ledger_entries ")))
+        .await
+        .unwrap();
     connection.execute("CREATE PUBLICATION everything FOR ALL TABLES").await.unwrap();
     connection.execute("SELECT pg_create_logical_replication_slot('reader', 'pgoutput')").await.unwrap();
     let store = postgres_store(&url);
@@ -70,32 +63,20 @@ async fn the_documented_publication_carries_entries_and_none_of_the_ledgers_own_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_by_logical_replication_knows_what_is_done_and_waits_for_a_clock_that_is_behind() {
     let cluster = cluster().await;
-    for name in ["before_failover", "after_failover"] {
-        cluster.execute("postgres", &format!("CREATE DATABASE {name}")).await;
-        migrate(&cluster.url(name));
-    }
-    let mut from = cluster.connect("before_failover").await;
-    let mut to = cluster.connect("after_failover").await;
+    let mut both = Subscription::between(&cluster, "before_failover", "after_failover").await;
     // Every table but the one of migrations, which `migrate` writes on both sides.
-    from.execute(sqlx::AssertSqlSafe(documented("CREATE PUBLICATION ledger_standby "))).await.unwrap();
+    let publication = documented("docs/postgres.md", "CREATE PUBLICATION ledger_standby ");
+    both.from.execute(sqlx::AssertSqlSafe(publication)).await.unwrap();
     let missing =
         "SELECT count(*) FROM pg_tables t WHERE t.schemaname = 'ledger' AND t.tablename <> 'migrations'
                    AND NOT EXISTS (SELECT 1 FROM pg_publication_tables p
                                    WHERE p.pubname = 'ledger_standby' AND p.tablename = t.tablename)";
     assert_eq!(
-        from.fetch_one(missing).await.unwrap().get::<i64, _>(0),
+        both.from.fetch_one(missing).await.unwrap().get::<i64, _>(0),
         0,
         "docs/postgres.md leaves a table out"
     );
-    to.execute(sqlx::AssertSqlSafe(documented("DELETE FROM ledger.meta"))).await.unwrap();
-    // Both in one cluster: then the slot must be made beforehand.
-    from.execute("SELECT pg_create_logical_replication_slot('standby', 'pgoutput')").await.unwrap();
-    let subscribe = format!(
-        "CREATE SUBSCRIPTION standby CONNECTION 'host=127.0.0.1 port={} user=postgres dbname=before_failover'
-         PUBLICATION ledger_standby WITH (create_slot = false, slot_name = 'standby')",
-        cluster.port
-    );
-    to.execute(sqlx::AssertSqlSafe(subscribe)).await.unwrap();
+    both.begin(&cluster, "before_failover", "ledger_standby").await;
     let served =
         Served::start(std::sync::Arc::new(postgres_store(&cluster.url("before_failover"))), Setup::default())
             .await;
@@ -106,24 +87,8 @@ async fn a_failover_by_logical_replication_knows_what_is_done_and_waits_for_a_cl
     let held = acquired(&client.claim(claim("c", "held")).await.unwrap().into_inner()).token;
     drop(client);
     served.stop().await;
-    let last = "SELECT pg_current_wal_lsn()::text";
-    let last: String = from.fetch_one(last).await.unwrap().get(0);
-    let caught_up = format!(
-        "SELECT bool_and(confirmed_flush_lsn >= '{last}'::pg_lsn) AND count(*) = 1 FROM pg_replication_slots WHERE slot_name = 'standby'"
-    );
-    let copied = "SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel";
-    let arrives = async {
-        while !to.fetch_one(copied).await.unwrap().get::<Option<bool>, _>(0).unwrap_or(false)
-            || !from.fetch_one(sqlx::AssertSqlSafe(caught_up.clone())).await.unwrap().get::<bool, _>(0)
-        {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), arrives).await.expect("the standby catches up");
-    to.execute("ALTER SUBSCRIPTION standby DISABLE").await.unwrap();
-    to.execute("ALTER SUBSCRIPTION standby SET (slot_name = NONE)").await.unwrap();
-    to.execute("DROP SUBSCRIPTION standby").await.unwrap();
-    from.execute("SELECT pg_drop_replication_slot('standby')").await.unwrap();
+    both.caught_up().await;
+    let (_, mut to) = both.end().await;
     // The clock of the new server is an hour behind.
     postgres::make_clock(&cluster, "after_failover").await;
     to.execute("UPDATE ledger.test_clock SET ahead = -3600000000").await.unwrap();

@@ -57,11 +57,20 @@ fn configuration(listen: SocketAddr, admin: SocketAddr, replicas: &[SocketAddr])
 impl Envoy {
     /// Starts it before these replicas; `folder` keeps its configuration and its log.
     pub(super) fn start(folder: &Path, replicas: &[SocketAddr]) -> Envoy {
+        Envoy::start_changed(folder, replicas, |text| text)
+    }
+
+    /// The same with a change of the configuration.
+    pub(super) fn start_changed(
+        folder: &Path,
+        replicas: &[SocketAddr],
+        change: impl FnOnce(String) -> String,
+    ) -> Envoy {
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let (address, admin) = (local(free_port()), local(free_port()));
         let folder = folder.to_owned();
         let file = folder.join("envoy.yaml");
-        std::fs::write(&file, configuration(address, admin, replicas)).unwrap();
+        std::fs::write(&file, change(configuration(address, admin, replicas))).unwrap();
         let log = |name| std::fs::File::create(folder.join(name)).unwrap();
         let child = Command::new(program())
             .arg("--config-path")

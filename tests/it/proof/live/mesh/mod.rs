@@ -1,6 +1,7 @@
 //! Three replicas behind a real Envoy with the file that the repository ships: rolling restarts, deaths, a replica
 //! that loses its store, a store that is away. What that costs callers, and whether every history is explained.
 
+mod cells;
 mod envoy;
 mod phase;
 
