@@ -1777,9 +1777,7 @@ MUTANTS = [
         ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),
     ]),
     Mutant("K30", "a server starts on a file that it cannot write", "sqlite_file::others", [
-        ("src/store/sqlite/mod.rs", "            Purpose::Reads | Purpose::Waits => {", "            Purpose::Reads | Purpose::Waits | Purpose::Heartbeat | Purpose::Changes => {"),
-        ("src/store/sqlite/mod.rs", "            | Purpose::Heartbeat\n", ""),
-        ("src/store/sqlite/mod.rs", "            | Purpose::OpenClaims\n            | Purpose::Changes => {", "            | Purpose::OpenClaims => {"),
+        ("src/store/sqlite/mod.rs", "|connection, _, _| Box::pin(connect::try_to_write(connection))", "|_, _, _| Box::pin(async { Ok(()) })"),
     ]),
     Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
         (LITE_UPKEEP, "        self.file.place().watch_wal();\n", ""),
