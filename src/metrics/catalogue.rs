@@ -311,7 +311,8 @@ pub(super) const PURGE_OLDEST: Family = gauge(
 pub(super) const ENTRIES: Family = gauge(
     "idempotency_ledger_entries",
     &["consumer", "state"],
-    "Entries by their state, as they were counted last; those in completed may be an estimate. Every server counts the \
+    "Entries by their state, as they were counted last, up to 1,000,000 in each state of a consumer; those in completed may \
+     be an estimate. Every server counts the \
      first 10,000 consumers of the ledger: take the max over servers, not the sum. Shown are those that \
      operators have named, by a policy or exactly in the file of rights, and the first 200 of the others by name; the rest is other.",
 );

@@ -41,11 +41,11 @@ const fn digit(text: &str) -> i16 {
     (text.as_bytes()[0] - b'0') as i16
 }
 
-const RECEIVED: i16 = digit(number!(RECEIVED));
+pub(super) const RECEIVED: i16 = digit(number!(RECEIVED));
 pub(super) const IN_PROGRESS: i16 = digit(number!(IN_PROGRESS));
-const FAILED_RETRYABLE: i16 = digit(number!(FAILED_RETRYABLE));
+pub(super) const FAILED_RETRYABLE: i16 = digit(number!(FAILED_RETRYABLE));
 pub(super) const COMPLETED: i16 = digit(number!(COMPLETED));
-const FAILED_TERMINAL: i16 = digit(number!(FAILED_TERMINAL));
+pub(super) const FAILED_TERMINAL: i16 = digit(number!(FAILED_TERMINAL));
 pub(super) const PARKED: i16 = digit(number!(PARKED));
 const NO_CAUSE: i16 = digit(number!(NO_CAUSE));
 const OPEN: i16 = digit(number!(OPEN));

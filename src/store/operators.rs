@@ -23,10 +23,14 @@ pub trait Operators: Send {
     /// The consumers that have entries, by name, after this one.
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 
-    /// Counts the entries of consumers. Counts are exact for every state but COMPLETED, which is estimated from
-    /// a sample in a large ledger. With each consumer comes the number of attempts from which an entry is near exhaustion
+    /// Counts the entries of consumers. In each state counts are exact up to `most` entries, and beyond that they say
+    /// `at_least`; except for COMPLETED, which is estimated from a sample in a large ledger. With each consumer comes the number of attempts from which an entry is near exhaustion
     /// ([`Policy::near_exhaustion_from`](crate::domain::Policy::near_exhaustion_from)).
-    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError>;
+    async fn summary(
+        &mut self,
+        consumers: &[(String, Option<i32>)],
+        most: i64,
+    ) -> Result<Summary, StoreError>;
 
     /// What waits for the purge's first look, counted up to `due_max`, and what the servers' purges did.
     async fn purge_status(

@@ -3,6 +3,7 @@
 
 mod marks;
 mod summaries;
+mod walks;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -2270,4 +2270,31 @@ MUTANTS = [
     Mutant("RL14", "the number of notices that were held back is lost", "process::log", [
         ("src/server/bounded_lines.rs", "let Some(held_back) = turn.logged() else", "let Some(held_back) = turn.logged().filter(|_| false) else"),
     ]),
+    Mutant("RG1", "a page of several states shows what lies beyond the end of one of them", "queries::walks", [
+        ("src/store/postgres/listing.rs", "WHERE l.fits AND (d.key IS NULL OR ", "WHERE l.fits AND (true OR "),
+    ]),
+    Mutant("RG2", "the same on SQLite", "queries::walks", [
+        ("src/store/sqlite/listing.rs", "looked.retain(|(at, key, _)| is_within((*at, *key)));", "looked.retain(|(at, key, _)| is_within((*at, *key)) || true);"),
+    ]),
+    Mutant("RG3", "a page looks at all entries", "queries::walks", [
+        ("src/store/query.rs", "const LOOKED_AT_MAX: i64 = 1_000;", "const LOOKED_AT_MAX: i64 = 1_000_000;"),
+    ]),
+    Mutant("RG4", "the terms of each open claim are looked up", "proof::rows::bounded", [
+        ("src/store/postgres/counting.rs", "THEN e.lease_until + (g.by_terms ->> e.terms::text)::bigint END", "THEN e.lease_until + (SELECT t.grace FROM ledger.terms t WHERE t.no = e.terms) END"),
+    ]),
+    Mutant("RG5", "a summary counts all that is open", "proof::rows::bounded", [
+        ("src/store/postgres/counting.rs", "::smallint ORDER BY e.created_at, e.key LIMIT $3::bigint + 1)", "::smallint ORDER BY e.created_at, e.key LIMIT $3::bigint + 1000000)"),
+    ]),
+    Mutant("RG6", "a count that was cut does not say so", "queries::walks", [
+        ("src/rpc/admin/summary.rs", "at_least: count.at_least,", "at_least: false,"),
+    ]),
+    Mutant("RG7", "a redrive of many takes a count that was cut for all", "queries::walks", [
+        ("src/ledger/operators/redrive.rs", "if count.at_least { i64::MAX }", "if count.at_least && false { i64::MAX }"),
+    ]),
+    Mutant("RG8", "a search that was not finished says that there is nothing", "cli::searches", [
+        (CLI_LIST, "if more && readable + unreadable < limit {", "if more && readable + unreadable > limit {"),
+    ]),
+    Mutant("RG9", "a search for an id goes on to the end", "cli::searches", [
+        (CLI_LIST, "const INCOMPLETE_MAX: usize = 10;", "const INCOMPLETE_MAX: usize = 10_000;"),
+    ]),
 ]

@@ -154,10 +154,11 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
         let mut table = Table::new(&["STATE", "CAUSE", "COUNT", "OLDEST"]).indented();
         for state in &consumer.states {
             let about = if state.estimated { "~" } else { "" };
+            let more = if state.at_least { "+" } else { "" };
             table.row(vec![
                 Cell::new(enums::state(state.state), enums::tone(state.state, false)),
                 enums::cause(state.cause).into(),
-                format!("{about}{}", state.count).into(),
+                format!("{about}{}{more}", state.count).into(),
                 state.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
             ]);
         }
@@ -187,7 +188,7 @@ mod tests {
     use crate::rpc::proto::{ConsumerSummary, EntryState, ParkCause, StateSummary};
 
     #[test]
-    fn a_summary_tells_what_is_estimated_stuck_and_held_back() {
+    fn a_summary_tells_what_is_estimated_cut_stuck_and_held_back() {
         let age = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
         let of = |state: EntryState, count| StateSummary { state: state.into(), count, ..Default::default() };
         let summary = proto::SummarizeEntriesResponse {
@@ -195,6 +196,7 @@ mod tests {
                 consumer: "pay\x1bments".into(),
                 replay_run: String::new(),
                 states: vec![
+                    StateSummary { at_least: true, ..of(EntryState::InProgress, 1_001) },
                     StateSummary { estimated: true, ..of(EntryState::Completed, 7) },
                     StateSummary {
                         cause: ParkCause::EffectUnknown.into(),
@@ -215,9 +217,10 @@ mod tests {
             lines(Screen::plain(), &summary),
             [
                 "pay\u{fffd}ments  disabled: no new grants",
-                "  STATE      CAUSE           COUNT  OLDEST",
-                "  COMPLETED  -               ~7     -",
-                "  PARKED     EFFECT_UNKNOWN  2      1d 1h",
+                "  STATE        CAUSE           COUNT  OLDEST",
+                "  IN_PROGRESS  -               1001+  -",
+                "  COMPLETED    -               ~7     -",
+                "  PARKED       EFFECT_UNKNOWN  2      1d 1h",
                 "  expired claims: 3, the longest for 1m",
                 "  doubled effects: 4",
                 "  with one attempt left at the most: 1",

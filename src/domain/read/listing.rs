@@ -95,12 +95,14 @@ pub struct Count {
     pub consumer: String,
     /// The state.
     pub state: State,
-    /// How many.
+    /// How many, of those that were looked at.
     pub count: i64,
-    /// When the oldest of them was created.
-    pub oldest: StoreTime,
+    /// When the oldest of them was created; `None` if none was found among those that were looked at.
+    pub oldest: Option<StoreTime>,
     /// How many of them have one attempt left at the most.
     pub near_exhaustion: i64,
+    /// There are more than are looked at.
+    pub at_least: bool,
 }
 
 /// How many claims of a consumer are expired.
@@ -119,9 +121,9 @@ pub struct Expired {
 pub struct Summary {
     /// The clock at the time.
     pub reading: Reading,
-    /// All that is not COMPLETED, exactly.
+    /// All that is not COMPLETED: exactly, up to the bound of the count.
     pub counts: Vec<Count>,
-    /// Expired claims, exactly.
+    /// Expired claims among these.
     pub expired: Vec<Expired>,
     /// How many have an effect that two claims have reported as done, exactly; of a consumer that is not listed, none.
     pub doubled: Vec<(String, i64)>,

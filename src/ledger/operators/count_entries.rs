@@ -18,6 +18,9 @@ const FIRST: Duration = Duration::from_secs(2);
 const REST_FACTOR: u32 = 10;
 /// After so many failures in a row the figures of before are taken away: they tell nothing any more.
 const FAILURES_MAX: u32 = 3;
+/// Up to how many entries of each state of a consumer its counts are exact: where more stay open, it would keep one backend of Postgres busy for
+/// longer than a second.
+const COUNTED_MAX: i64 = 1_000_000;
 /// How many consumers it counts at once.
 const PAGE: usize = 100;
 /// How many pages: those of more consumers are not counted.
@@ -63,7 +66,7 @@ async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
     let (mut at, mut stored) = (StoreTime(0), NameCounts::default());
     for _ in 0..PAGES_MAX {
         let page = CountScope::ConsumerPage(after.clone(), PAGE);
-        let (names, summary) = operators.count(page).await?;
+        let (names, summary) = operators.count(page, COUNTED_MAX).await?;
         (at, stored) = (summary.reading.now, summary.names);
         // What runs hold waits for nobody: it is no entry of the live ones, whose ages are watched.
         let live: Vec<String> =
@@ -96,7 +99,7 @@ fn add(all: &mut BTreeMap<String, Counted>, names: &[String], summary: &Summary)
         // Parked entries come by their causes.
         one.states[state] += count.count;
         if let Some(kind) = kind {
-            one.oldest[kind] = one.oldest[kind].max(age(count.oldest));
+            one.oldest[kind] = one.oldest[kind].max(count.oldest.map_or(0, age));
         }
         one.near_exhaustion += count.near_exhaustion;
     }

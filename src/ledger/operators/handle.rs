@@ -107,14 +107,14 @@ impl Operators {
         list.await
     }
 
-    /// The consumers that were counted, and their numbers.
+    /// The consumers that were counted, and their numbers, which are exact up to `most` entries of each state.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn count(&self, whose: CountScope) -> Result<(Vec<String>, Summary), Rejection> {
-        let asked = (Arc::clone(&self.inner.policies), whose);
-        let count = self.inner.reads.read(&self.principal, asked, |session, (policies, whose)| {
-            Box::pin(read::count(session, policies, whose))
+    pub async fn count(&self, whose: CountScope, most: i64) -> Result<(Vec<String>, Summary), Rejection> {
+        let asked = (Arc::clone(&self.inner.policies), whose, most);
+        let count = self.inner.reads.read(&self.principal, asked, |session, (policies, whose, most)| {
+            Box::pin(read::count(session, policies, whose, *most))
         });
         count.await
     }

@@ -9,7 +9,7 @@ use super::change::ChangeRequest;
 use super::handle::Operators;
 use super::long::{OpenOperation, WorkPermit};
 use super::operation::StartOperation;
-use super::read::{Ages, CountScope};
+use super::read::{Ages, CountScope, SUMMARY_MAX};
 use crate::domain::{
     Action, Change, Context, Entry, EntryFilter, Key, KeyHash, Listing, Reading, Reason, Rejection,
     RequestDigest, State, StoreTime, UnreadableEntry, operate,
@@ -118,9 +118,11 @@ pub async fn redrive_all(
     let place = operators.place(&open).await?;
     // Known or not: it only tells how much there is to do.
     let whose = CountScope::One(order.filter.namespace());
-    let standing = operators.count(whose).await.map_or(i64::MAX, |(_, summary)| {
+    let standing = operators.count(whose, SUMMARY_MAX).await.map_or(i64::MAX, |(_, summary)| {
         let fits = |state: State| order.filter.states.contains(&crate::store::state_number(state));
-        summary.counts.iter().filter(|count| fits(count.state)).map(|count| count.count).sum()
+        let counts = summary.counts.iter().filter(|count| fits(count.state));
+        // Where there may be more than were counted, nothing bounds how many are left.
+        counts.fold(0, |sum, count| if count.at_least { i64::MAX } else { count.count.saturating_add(sum) })
     });
     let began = if order.dry_run { None } else { Some(operators.begin(order.begin()).await?) };
     if let Some(began) = &began {

@@ -10,6 +10,7 @@ use crate::domain::{
     AuditEvent, Doubt, Namespace, PURGE_MARGIN, Reading, Reason, Rejection, ReplayRun, RequestDigest,
     RunMode, Span, StoreTime, Summary, Violation,
 };
+use crate::ledger::SUMMARY_MAX;
 use crate::ledger::refusals::used_before;
 use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{REPLAY_LEVEL, Session, StoreError};
@@ -274,6 +275,6 @@ pub(crate) async fn list(
     let near = live.of(consumer).near_exhaustion_from();
     let named = |run: &ReplayRun| (Namespace::new(&run.consumer, &run.name).name().to_owned(), near);
     let asked: Vec<_> = runs.iter().map(named).collect();
-    let summary = session.operators().summary(&asked).await?;
+    let summary = session.operators().summary(&asked, SUMMARY_MAX).await?;
     Ok(Ok((runs, summary)))
 }

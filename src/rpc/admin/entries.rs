@@ -169,6 +169,7 @@ impl Query {
                 next = Some(row.place);
             }
         }
+        page.looked_at_until = next.map(|after| words::timestamp(after.0));
         page.next_page_token = next.map_or(String::new(), |after| {
             let (from, until) = (listing.filter.created_from, listing.filter.created_until);
             self.pages.token(&Place { after, from, until }.bytes())

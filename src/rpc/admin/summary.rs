@@ -2,7 +2,7 @@
 
 use super::page_token::{self, Pages};
 use crate::domain::{Namespace, Policy, Rejection, State, Summary};
-use crate::ledger::{CountScope, Operators};
+use crate::ledger::{CountScope, Operators, SUMMARY_MAX};
 use crate::rpc::proto;
 use crate::rpc::wire::fields::{Fields, Limits};
 use crate::rpc::wire::words;
@@ -43,7 +43,7 @@ pub(super) async fn summarize(
     query: Query,
 ) -> Result<proto::SummarizeEntriesResponse, Rejection> {
     let full = if let CountScope::ConsumerPage(_, size) = &query.scope { Some(*size) } else { None };
-    let (names, summary) = operators.count(query.scope).await?;
+    let (names, summary) = operators.count(query.scope, SUMMARY_MAX).await?;
     let last = names.last().filter(|_| full == Some(names.len()));
     let next_page_token = last.map_or_else(String::new, |last| query.pages.token(last.as_bytes()));
     let policies = operators.policies_here();
@@ -90,7 +90,8 @@ pub(super) fn states(summary: &Summary, name: &str) -> Vec<proto::StateSummary> 
             cause: words::cause(count.state).into(),
             count: count.count,
             estimated: false,
-            oldest_age: Some(words::age(now, count.oldest)),
+            oldest_age: count.oldest.map(|oldest| words::age(now, oldest)),
+            at_least: count.at_least,
         })
         .collect();
     let completed = summary.completed.iter().find(|(consumer, _)| *consumer == name);

@@ -5,7 +5,7 @@ use sqlx::postgres::PgRow;
 
 use super::PgSession;
 use super::errors::of_sqlx;
-use super::listing::planned_anew;
+use super::listing::{graces, planned_anew};
 use crate::domain::{Count, Expired, NameCounts, StoreTime, Summary};
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
@@ -19,28 +19,60 @@ SELECT n.name FROM ledger.consumers n
 WHERE n.name > $1 AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no OFFSET 0)
 ORDER BY n.name LIMIT $2";
 
-/// Open claims, and when those whose lease is over have expired.
-macro_rules! open {
-    () => {
-        "SELECT e.created_at, e.attempts, CASE WHEN e.lease_until <= c.now THEN e.lease_until +
-                     (SELECT t.grace FROM ledger.terms t WHERE t.no = e.terms) END AS over_at
-              FROM ledger.entries e "
+/// Of entries `e`: how many there are, since when, and how many have one attempt left; and whether there may be more, since more
+/// than $3 were found.
+macro_rules! counts {
+    ($open:literal) => {
+        concat!(
+            "count(*)",
+            $open,
+            " AS count, min(e.created_at)",
+            $open,
+            " AS oldest,
+               count(*) FILTER (WHERE e.open AND e.attempts >= a.near) AS near,
+               sum(count(*)) OVER () > $3::bigint AS more"
+        )
     };
 }
 
-/// What is not COMPLETED: by its index, and the claims beyond the mark. Counted for one consumer and state after
-/// the other, so that each is a range of the index and nothing is sorted.
+/// Of open claims `e`: when those whose lease is over have expired.
+macro_rules! expired {
+    () => {
+        ", count(*) FILTER (WHERE e.open AND e.over_at <= c.now) AS expired,
+           min(e.over_at) FILTER (WHERE e.open AND e.over_at <= c.now) AS expired_since"
+    };
+}
+
+/// Claims, and when those whose lease is over have expired.
+macro_rules! claims {
+    ($open:literal) => {
+        concat!(
+            "SELECT e.created_at, e.attempts, ",
+            $open,
+            " AS open, CASE WHEN e.lease_until <= c.now
+                     THEN e.lease_until + (g.by_terms ->> e.terms::text)::bigint END AS over_at
+              FROM ledger.entries e "
+        )
+    };
+}
+
+/// What is not COMPLETED: by its index, and the claims beyond the mark, the youngest first: most of the older ones are
+/// COMPLETED by then. Counted for one consumer and state after the other, so that each is a range of the index and
+/// nothing is sorted. Of each, at most $3 entries and one more are looked at: each may stand in another page of the table.
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta),
-asked AS MATERIALIZED (
+",
+    graces!("true"),
+    ", asked AS MATERIALIZED (
     SELECT n.no, n.name, n.marked_at, n.marked_key, r.near
     FROM unnest($1::text[], $2::int[]) AS r(name, near) JOIN ledger.consumers n ON n.name = r.name
 )
 SELECT a.name, o.state, o.cause, sum(o.count)::bigint AS count, min(o.oldest) AS oldest,
-       sum(o.near)::bigint AS near, sum(o.expired)::bigint AS expired, min(o.expired_since) AS expired_since
-FROM clock c CROSS JOIN asked a CROSS JOIN LATERAL (
-    SELECT w.state, g.cause, g.count, g.oldest, g.near, 0::bigint AS expired, NULL::bigint AS expired_since
+       sum(o.near)::bigint AS near, bool_or(o.more) AS more, sum(o.expired)::bigint AS expired,
+       min(o.expired_since) AS expired_since
+FROM clock c CROSS JOIN graces g CROSS JOIN asked a CROSS JOIN LATERAL (
+    SELECT w.state, f.cause, f.count, f.oldest, f.near, f.more, 0::bigint AS expired, NULL::bigint AS expired_since
     FROM unnest('{",
     number!(RECEIVED),
     ",",
@@ -50,58 +82,62 @@ FROM clock c CROSS JOIN asked a CROSS JOIN LATERAL (
     ",",
     number!(PARKED),
     "}'::smallint[]) AS w(state) CROSS JOIN LATERAL (
-        SELECT coalesce(e.cause, ",
+        SELECT e.cause, ",
+    counts!(""),
+    "
+        FROM (SELECT coalesce(e.cause, ",
     number!(NO_CAUSE),
-    "::smallint) AS cause, count(*) AS count, min(e.created_at) AS oldest,
-               count(*) FILTER (WHERE w.state <= ",
+    "::smallint) AS cause, e.created_at, e.attempts, w.state <= ",
     number!(FAILED_RETRYABLE),
-    " AND e.attempts >= a.near) AS near
-        FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = w.state GROUP BY 1
-    ) AS g
+    " AS open
+              FROM ledger.entries e WHERE e.consumer = a.no AND e.attention = w.state
+              ORDER BY e.created_at, e.key LIMIT $3::bigint + 1) AS e
+        GROUP BY 1
+    ) AS f
     UNION ALL
     SELECT ",
     number!(IN_PROGRESS),
     "::smallint, ",
     number!(NO_CAUSE),
-    "::smallint, count(*), min(e.created_at),
-           count(*) FILTER (WHERE e.attempts >= a.near),
-           count(*) FILTER (WHERE e.over_at <= c.now),
-           min(e.over_at) FILTER (WHERE e.over_at <= c.now)
+    "::smallint, ",
+    counts!(""),
+    expired!(),
+    "
     FROM (",
-    open!(),
+    claims!("true"),
     "WHERE e.consumer = a.no AND e.attention = ",
     number!(IN_PROGRESS),
-    "::smallint OFFSET 0) AS e
+    "::smallint ORDER BY e.created_at, e.key LIMIT $3::bigint + 1) AS e
     UNION ALL
     SELECT ",
     number!(IN_PROGRESS),
     "::smallint, ",
     number!(NO_CAUSE),
-    "::smallint, count(*), min(e.created_at),
-           count(*) FILTER (WHERE e.attempts >= a.near),
-           count(*) FILTER (WHERE e.over_at <= c.now),
-           min(e.over_at) FILTER (WHERE e.over_at <= c.now)
+    "::smallint, ",
+    counts!(" FILTER (WHERE e.open)"),
+    expired!(),
+    "
     FROM (",
-    open!(),
+    claims!("e.attention IS NULL AND e.state = 2 "),
     "WHERE e.consumer = a.no AND (e.created_at, e.key) > (a.marked_at, a.marked_key)
-                AND e.attention IS NULL AND e.state = ",
-    number!(IN_PROGRESS),
-    " OFFSET 0) AS e
+              ORDER BY e.created_at DESC, e.key DESC LIMIT $3::bigint + 1) AS e
 ) AS o
-WHERE o.count > 0
+WHERE o.count > 0 OR o.more
 GROUP BY a.name, o.state, o.cause
 ORDER BY a.name, o.state, o.cause"
 );
 
 /// Whether there are more than so many entries, and in how many pages; and how many names there are, which are numbered from 1
-/// on.
+/// on. A table of more than so many pages is taken for one of more entries, without a look at as many of its pages.
 pub(super) const SIZE: &str = "\
 -- ledger.size
-SELECT (SELECT count(*) FROM (SELECT 1 FROM ledger.entries ORDER BY key LIMIT $1) AS first) AS entries,
-       pg_relation_size('ledger.entries') / current_setting('block_size')::bigint AS pages,
+SELECT CASE WHEN p.pages > $1 THEN $1
+            ELSE (SELECT count(*) FROM (SELECT 1 FROM ledger.entries ORDER BY key LIMIT $1) AS first) END AS entries,
+       p.pages,
        (SELECT coalesce(max(no), 0)::bigint FROM ledger.consumers) AS consumers,
        (SELECT coalesce(max(no), 0)::bigint FROM ledger.sources) AS sources,
-       (SELECT coalesce(max(no), 0)::bigint FROM ledger.principals) AS principals";
+       (SELECT coalesce(max(no), 0)::bigint FROM ledger.principals) AS principals
+FROM (SELECT pg_relation_size('ledger.entries') / current_setting('block_size')::bigint AS pages) AS p";
 
 /// Of pages that are chosen at random, always the same ones.
 pub(super) const SAMPLED: &str = concat!(
@@ -140,10 +176,14 @@ impl PgSession {
         rows.iter().map(|row| row.try_get("name").map_err(of_sqlx)).collect()
     }
 
-    pub(super) async fn count(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
+    pub(super) async fn count(
+        &mut self,
+        consumers: &[(String, Option<i32>)],
+        most: i64,
+    ) -> Result<Summary, StoreError> {
         let reading = self.load(&[]).await?.reading;
         let (names, near): (Vec<String>, Vec<Option<i32>>) = consumers.iter().cloned().unzip();
-        let query = planned_anew(SUMMARY).bind(names.clone()).bind(near);
+        let query = planned_anew(SUMMARY).bind(names.clone()).bind(near).bind(most);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let (mut counts, mut expired) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in &rows {
@@ -163,8 +203,9 @@ impl PgSession {
                 consumer,
                 state,
                 count: row.try_get("count").map_err(of_sqlx)?,
-                oldest: StoreTime(row.try_get("oldest").map_err(of_sqlx)?),
+                oldest: row.try_get::<Option<i64>, _>("oldest").map_err(of_sqlx)?.map(StoreTime),
                 near_exhaustion: row.try_get("near").map_err(of_sqlx)?,
+                at_least: row.try_get("more").map_err(of_sqlx)?,
             });
         }
         let size =

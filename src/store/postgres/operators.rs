@@ -72,8 +72,12 @@ impl Operators for PgSession {
         self.names_of_consumers(after, limit).await
     }
 
-    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
-        self.count(consumers).await
+    async fn summary(
+        &mut self,
+        consumers: &[(String, Option<i32>)],
+        most: i64,
+    ) -> Result<Summary, StoreError> {
+        self.count(consumers, most).await
     }
 
     async fn purge_status(

@@ -177,7 +177,7 @@ handed_on! {
         fn load_by_hash(hash: KeyHash) -> (Reading, Found);
         fn list(listing: &Listing) -> Listed;
         fn consumers(after: &str, limit: usize) -> Vec<String>;
-        fn summary(consumers: &[(String, Option<i32>)]) -> Summary;
+        fn summary(consumers: &[(String, Option<i32>)], most: i64) -> Summary;
         fn purge_status(left_alone: &LeftAlone, due_max: usize) -> (Reading, PurgeStatus);
         fn change(write: &Write, event: &AuditEvent) -> WriteResult;
         fn raise_token_offset(raise: OffsetRaise, event: &AuditEvent) -> WriteResult;

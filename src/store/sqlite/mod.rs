@@ -10,6 +10,7 @@ mod audit;
 mod backup;
 mod connect;
 mod counter;
+mod counting;
 mod entries;
 mod entry_statements;
 mod errors;

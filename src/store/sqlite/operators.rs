@@ -7,6 +7,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::SqliteSession;
 use super::at_once::Way;
 use super::audit::{self, add_event};
+use super::counting;
 use super::entries::{delete, delete_unreadable, insert, load, replace};
 use super::errors::of_sqlx;
 use super::file::Work;
@@ -63,15 +64,21 @@ impl Operators for SqliteSession {
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let after = after.to_owned();
-        let work: Work<Vec<String>> =
-            Box::new(move |connection, _, _| Box::pin(listing::names_of_consumers(connection, after, limit)));
+        let work: Work<Vec<String>> = Box::new(move |connection, _, _| {
+            Box::pin(counting::names_of_consumers(connection, after, limit))
+        });
         Ok(self.file.look(work).await?.1)
     }
 
-    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
+    async fn summary(
+        &mut self,
+        consumers: &[(String, Option<i32>)],
+        most: i64,
+    ) -> Result<Summary, StoreError> {
         let consumers = consumers.to_vec();
-        let work: Work<Summary> =
-            Box::new(move |connection, _, reading| Box::pin(listing::count(connection, reading, consumers)));
+        let work: Work<Summary> = Box::new(move |connection, _, reading| {
+            Box::pin(counting::count(connection, reading, consumers, most))
+        });
         Ok(self.file.look(work).await?.1)
     }
 

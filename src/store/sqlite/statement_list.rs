@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 
 use super::at_once::RowStatement;
 use super::statements as sql;
-use super::{audit, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep};
+use super::{
+    audit, counting, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep,
+};
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -43,12 +45,12 @@ const ALONE: &[&str] = &[
     listing::LIST_OPEN_NEWEST,
     listing::LIST_DOUBLED_OLDEST,
     listing::LIST_DOUBLED_NEWEST,
-    listing::CONSUMERS,
-    listing::SUMMARY,
-    listing::DOUBLED,
-    listing::SIZE,
-    listing::COMPLETED,
-    listing::SAMPLED,
+    counting::CONSUMERS,
+    counting::SUMMARY,
+    counting::DOUBLED,
+    counting::SIZE,
+    counting::COMPLETED,
+    counting::SAMPLED,
     purge::PURGE_TAKE,
     purge::PURGE_END,
     purge::CREATED,

@@ -18,6 +18,7 @@ mod recorder;
 mod replays;
 mod retention;
 mod rights;
+mod searches;
 mod tls;
 mod tokens;
 mod trial;

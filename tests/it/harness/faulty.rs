@@ -244,8 +244,12 @@ impl Operators for FaultySession {
         self.inner.operators().consumers(after, limit).await
     }
 
-    async fn summary(&mut self, consumers: &[(String, Option<i32>)]) -> Result<Summary, StoreError> {
-        self.inner.operators().summary(consumers).await
+    async fn summary(
+        &mut self,
+        consumers: &[(String, Option<i32>)],
+        most: i64,
+    ) -> Result<Summary, StoreError> {
+        self.inner.operators().summary(consumers, most).await
     }
 
     async fn purge_status(

@@ -248,8 +248,7 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("consumers", By::Condition, 1, format!("'', {BATCH}")),
         case("unmarked", By::Condition, 1, format!("0, {BATCH}, 0")),
         case("unmarked_open", By::Condition, 3, format!("1, 9223372036854775807, {BATCH}")),
-        // Of each open claim whose lease is over the terms are looked up, in a page or two that are always there.
-        case("summary", By::ConditionPlannedAnew, 1_700, "'{name-1}', '{10}'".to_owned()),
+        case("summary", By::ConditionPlannedAnew, 20, "'{name-1}', '{10}', 1000".to_owned()),
         case("list_oldest", By::ConditionPlannedAnew, 20, list(first, "{}")),
         case("list_newest", By::ConditionPlannedAnew, 20, list(last, "{}")),
         case("list_open_oldest", By::ConditionPlannedAnew, 20, list(first, "{6}")),

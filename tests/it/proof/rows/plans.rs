@@ -11,16 +11,16 @@ use crate::harness::postgres::Cluster;
 use crate::harness::random::Random;
 use crate::proof::run::Run;
 
-const FROM_THE_START: &str = "-9223372036854775808, '00000000-0000-0000-0000-000000000000'";
-const FROM_THE_END: &str = "9223372036854775807, 'ffffffff-ffff-ffff-ffff-ffffffffffff'";
-const EVER: &str = "0, 9223372036854775807";
+pub(super) const FROM_THE_START: &str = "-9223372036854775808, '00000000-0000-0000-0000-000000000000'";
+pub(super) const FROM_THE_END: &str = "9223372036854775807, 'ffffffff-ffff-ffff-ffff-ffffffffffff'";
+pub(super) const EVER: &str = "0, 9223372036854775807";
 
 /// A statement with its arguments, and how many buffers it may touch, whatever the size of the table.
-struct Case {
-    name: &'static str,
-    statement: &'static str,
-    arguments: String,
-    bound: u64,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) statement: &'static str,
+    pub(super) arguments: String,
+    pub(super) bound: u64,
 }
 
 /// Explains them all; the numbers of buffers.
@@ -93,9 +93,9 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let one = &due[0];
     let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);
-    // Without a filter a page's worth is looked at, with one up to 5,000 entries: as `Listing::look_at` has it.
+    // Without a filter a page's worth is looked at, with one up to 1,000 entries: as `Listing::look_at` has it.
     let list = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 100");
-    let filtered = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 5000");
+    let filtered = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 1000");
     let marked = "NULL, '', '{6}', '{}', false";
     let case = |name, statement, arguments, bound| Case { name, statement, arguments, bound };
     vec![
@@ -109,10 +109,10 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
             "oldest by prefix",
             "list_oldest",
             filtered(FROM_THE_START, "NULL, 'f', '{}', '{}', false"),
-            12_000,
+            2_000,
         ),
-        case("completed", "list_newest", filtered(FROM_THE_END, "'shop-1', '', '{4}', '{}', false"), 12_000),
-        case("expired", "list_open_oldest", filtered(FROM_THE_START, "NULL, '', '{2}', '{}', true"), 12_000),
+        case("completed", "list_newest", filtered(FROM_THE_END, "'shop-1', '', '{4}', '{}', false"), 2_000),
+        case("expired", "list_open_oldest", filtered(FROM_THE_START, "NULL, '', '{2}', '{}', true"), 2_500),
         case(
             "oldest doubled",
             "list_doubled_oldest",
@@ -121,8 +121,8 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         ),
         case("newest doubled", "list_doubled_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 100),
         case("doubled effects", "doubled", format!("'{{{name}}}'"), 100),
-        case("summary", "summary", format!("'{{{name}}}', '{{10}}'"), 20_000),
-        case("size", "size", "4001".to_owned(), 12_000),
+        case("summary", "summary", format!("'{{{name}}}', '{{10}}', 1000"), 2_000),
+        case("size", "size", "4001".to_owned(), 4_100),
         case("sample", "sampled", format!("0.1, '{{{name}}}'"), 12_000),
         case("consumers", "consumers", "'', 100".to_owned(), 1_000),
         case("unmarked", "unmarked", "0, 100, 0".to_owned(), 1_000),
@@ -149,7 +149,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     ]
 }
 
-async fn explain(connection: &mut PgConnection, case: &Case) -> Value {
+pub(super) async fn explain(connection: &mut PgConnection, case: &Case) -> Value {
     let head = format!("-- ledger.{}\n", case.statement);
     let statement = POSTGRES_STATEMENTS.iter().find(|statement| statement.starts_with(&head));
     let statement = statement.unwrap_or_else(|| panic!("no statement is named {}", case.statement));
@@ -166,7 +166,7 @@ async fn explain(connection: &mut PgConnection, case: &Case) -> Value {
 }
 
 /// Found in memory or not: what was read.
-fn buffers(plan: &Value) -> u64 {
+pub(super) fn buffers(plan: &Value) -> u64 {
     let of = |name: &str| plan[name].as_u64().unwrap();
     of("Shared Hit Blocks") + of("Shared Read Blocks")
 }
