@@ -292,6 +292,14 @@ impl Ledger {
         self.inner.answer_log.note(&subject, answer);
     }
 
+    /// Whether the queue has room for this many claims of some consumer.
+    ///
+    /// # Errors
+    /// `OVERLOADED`: it has none, whichever consumers they are of.
+    pub(crate) fn room_for_claims(&self, claims: usize) -> Result<(), Rejection> {
+        self.inner.queue.room_for_claims(claims)
+    }
+
     /// Settlements need neither registration nor quota: who was granted a claim may end it. Look-ups take no quota.
     /// The policies are looked up once for a call.
     fn admit(

@@ -22,7 +22,8 @@ pub(super) const CLAIMS: Family = counter(
     &["consumer", "event_type", "verdict"],
     "Claims, by their verdict. rejected: an error, by its reason in idempotency_ledger_refusals_total. unavailable: an \
      error that says nothing against the call: the ledger could not. unanswered: the deadline passed or the client went \
-     away before the answer; the claim may have been carried out.",
+     away before the answer; the claim may have been carried out. Batches that found no room in the queue are refused \
+     before their consumers are known, and count in idempotency_ledger_refusals_total alone.",
 );
 pub(super) const LOOKUPS: Family = counter(
     "idempotency_ledger_lookups_total",
@@ -92,7 +93,8 @@ pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
     "Claims, settlements and look-ups that the ledger refused, alone or in a batch, by the reason of the error; and of all calls, \
-     operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED. Calls that are refused \
+     operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED. Each item of a BatchClaim \
+     that found no room in the queue counts. Calls that are refused \
      as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
 );
 pub(super) const CORRECTED: Family = counter(

@@ -188,6 +188,11 @@ impl Metrics {
         self.inner.refusals.refused(rejection);
     }
 
+    /// This many claims of one batch were refused.
+    pub(crate) fn all_refused(&self, rejection: &Rejection, claims: usize) {
+        self.inner.refusals.all_refused(rejection, claims);
+    }
+
     /// The server ended a connection by itself.
     pub(crate) fn closed(&self, why: Closed) {
         self.inner.limits.closed(why);

@@ -32,10 +32,15 @@ impl Refusals {
     }
 
     pub(super) fn refused(&self, rejection: &Rejection) {
-        count(&self.reasons, rejection.reason);
+        count(&self.reasons, rejection.reason, 1);
         if let Some(alert) = rejection.alert {
-            count(&self.alerts, alert.reason);
+            count(&self.alerts, alert.reason, 1);
         }
+    }
+
+    /// The same of this many commands.
+    pub(super) fn all_refused(&self, rejection: &Rejection, commands: usize) {
+        count(&self.reasons, rejection.reason, commands);
     }
 }
 
@@ -44,8 +49,8 @@ fn by_reason(counts: &IntCounterVec) -> Result<Vec<(Reason, IntCounter)>, Error>
     Reason::ALL.iter().map(of).collect()
 }
 
-fn count(counts: &[(Reason, IntCounter)], reason: Reason) {
+fn count(counts: &[(Reason, IntCounter)], reason: Reason, times: usize) {
     if let Some((_, count)) = counts.iter().find(|(one, _)| *one == reason) {
-        count.inc();
+        count.inc_by(u64::try_from(times).unwrap_or(u64::MAX));
     }
 }

@@ -47,7 +47,7 @@ where
         principals: PrincipalLimits::default(),
         stall_max: Duration::from_secs(10),
     };
-    let accounts = Accounts::new(limits, metrics.clone());
+    let accounts = Accounts::new(limits, metrics.clone(), Box::new(|_| Ok(())));
     let methods = Methods::of(pool, &[name]);
     let guard = Guard::new(Trust::default());
     let options =

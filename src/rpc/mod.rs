@@ -28,7 +28,7 @@ use tonic_health::pb::health_server::HealthServer;
 use self::admin::AdminRpc;
 use self::door::{HttpDoor, Methods, Translated};
 use self::edge::accept::{AcceptOptions, Places, Takes};
-use self::edge::account::{AccountLimits, Accounts};
+use self::edge::account::{AccountLimits, Accounts, RoomForClaims};
 use self::edge::auth::Entrance;
 use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
@@ -89,6 +89,12 @@ impl ServeOptions {
             slow_call: self.slow_call,
             bare: false,
         }
+    }
+
+    /// What refuses a batch of claims before it is decoded. One that is larger than any may be is refused for that.
+    fn room_for_claims(&self, ledger: &Ledger) -> RoomForClaims {
+        let (ledger, most) = (ledger.clone(), self.limits.batch_items);
+        Box::new(move |claims| if claims <= most { ledger.room_for_claims(claims) } else { Ok(()) })
     }
 
     /// The bounds of what calls hold.
@@ -167,7 +173,8 @@ pub async fn serve(
     let health = HealthState::new(&[LEDGER_SERVICE, ADMIN_SERVICE]);
     let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
     let closing = CancellationToken::new();
-    let accounts = Accounts::new(options.account_limits(), ledger.metrics().clone());
+    let accounts =
+        Accounts::new(options.account_limits(), ledger.metrics().clone(), options.room_for_claims(&ledger));
     ledger.metrics().upkeep().held_bytes_by(accounts.request_bytes(), accounts.answer_bytes());
     let rules = AbortOnDropHandle::new(accounts.enforce());
     let edge = options.edge();

@@ -6,6 +6,7 @@ mod doubled;
 mod duplicates;
 mod leases;
 mod unpin;
+mod unread;
 mod window;
 
 use std::time::Duration;

@@ -76,6 +76,7 @@ HTTP_LEDGER = "examples/http/ledger.py"
 HTTP_MIDDLEWARE = "examples/http/idempotency.py"
 TOKEN_OFFSET_RPC = "src/rpc/admin/token_offset.rs"
 CLI_LIST = "src/cli/entries/list.rs"
+CODEC = "src/rpc/edge/account/codec.rs"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, " AND e.token = r.token AND e.state = ", " AND e.state = "),
@@ -326,7 +327,7 @@ MUTANTS = [
         ("src/rpc/edge/account/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
     ]),
     Mutant("E10", "empty items are unfolded by the million", "edge::memory", [
-        ("src/rpc/edge/account/codec.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
+        ("src/rpc/edge/account/fields.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
     ]),
     Mutant("L1", "an address may have one connection more than its number", "edge::life", [
         ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max.min(free) {", "if *count > self.max.min(free) {"),
@@ -671,7 +672,7 @@ MUTANTS = [
         (BATCH, "*revived |= chain.head.revived,", "*revived |= chain.head.revived && !second_try,"),
     ]),
     Mutant("U3", "the flood of one consumer gets the claims of others refused", "crowd::", [
-        (QUEUE, " || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max))", ""),
+        (QUEUE, " || is_room(true) && small(waiting)", ""),
     ]),
     Mutant("U4", "whoever has many claims in the queue is taken for one who has few", "crowd::", [
         (QUEUE, "lane.waiting(&chain.key) + more <= few", "lane.waiting(&chain.key) == 0 || more <= few"),
@@ -1196,7 +1197,7 @@ MUTANTS = [
         ("src/metrics/consumers.rs", "if name == OTHER {", "if name.is_empty() {"),
     ]),
     Mutant("M35", "an alert is counted under what the caller was told", "metrics", [
-        ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason });"),
+        ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason, 1);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason }, 1);"),
     ]),
     Mutant("M36", "what is refused for its bytes is not counted", "edge::memory", [
         ("src/rpc/edge/account/call.rs", "self.try_take(bytes).inspect_err(|refused| self.connection.refused(refused))", "self.try_take(bytes)"),
@@ -2296,5 +2297,23 @@ MUTANTS = [
     ]),
     Mutant("RG9", "a search for an id goes on to the end", "cli::searches", [
         (CLI_LIST, "const INCOMPLETE_MAX: usize = 10;", "const INCOMPLETE_MAX: usize = 10_000;"),
+    ]),
+    Mutant("UB1", "a full queue refuses settlements unread", "claims::unread", [
+        (CODEC, "if call.rpc() != BATCH_CLAIM || !fields.whole {", "if !fields.whole {"),
+    ]),
+    Mutant("UB2", "a batch that is cut off is refused as one too many", "claims::unread", [
+        (CODEC, "if call.rpc() != BATCH_CLAIM || !fields.whole {", "if call.rpc() != BATCH_CLAIM {"),
+    ]),
+    Mutant("UB3", "a batch of claims is decoded, room or not", "claims::unread", [
+        (CODEC, "(server.room_for_claims)(fields.items)", "(server.room_for_claims)(0)"),
+    ]),
+    Mutant("UB4", "claims are refused unread for which a new consumer finds room", "claims::queue::tests", [
+        (QUEUE, "let small = |_: &Waiting| commands <= few(self.commands_max);", "let small = |_: &Waiting| commands > self.commands_max;"),
+    ]),
+    Mutant("UB5", "fields that the decoder leaves out count as items", "rpc::edge::account::fields", [
+        ("src/rpc/edge/account/fields.rs", "    Some(tag == ITEMS)\n", "    Some(tag <= 5)\n"),
+    ]),
+    Mutant("UB6", "of a batch that is refused unread one item is counted", "claims::unread", [
+        (CODEC, "server.metrics.all_refused(refused, fields.items)", "server.metrics.all_refused(refused, 1)"),
     ]),
 ]

@@ -210,19 +210,42 @@ impl Queue {
         }
         // A batch of look-ups that is as large as a batch of claims may be finds room in an empty queue, as they do.
         let lane = if lane == Lane::Lookup && waiting.commands == 0 { Lane::Claim } else { lane };
+        let small = |waiting: &Waiting| waiting.has_few(lane, chains, few(self.commands_max));
+        self.room(&mut waiting, lane, commands, bytes, small)?;
+        Ok(waiting)
+    }
+
+    /// Refuses this many claims if there is no room for them, of whichever consumers they are and however few bytes they
+    /// have: before any of them is known. A queue that is closed says so to claims that are known.
+    pub(crate) fn room_for_claims(&self, commands: usize) -> Result<(), Rejection> {
+        let mut waiting = self.waiting();
+        if commands == 0 || waiting.outdated || waiting.closed {
+            return Ok(());
+        }
+        let small = |_: &Waiting| commands <= few(self.commands_max);
+        self.room(&mut waiting, Lane::Claim, commands, 0, small)
+    }
+
+    /// Whether there is room for this many commands and bytes. `small` tells whether they are of consumers with a small backlog.
+    fn room(
+        &self,
+        waiting: &mut Waiting,
+        lane: Lane,
+        commands: usize,
+        bytes: usize,
+        small: impl FnOnce(&Waiting) -> bool,
+    ) -> Result<(), Rejection> {
         let held = self.bytes.load(Ordering::SeqCst) + bytes;
         let wait = waiting.commands + commands;
         let is_room =
             |few| held <= lane.share(self.bytes_max, few) && wait <= lane.share(self.commands_max, few);
-        let enters = is_room(false) || is_room(true) && waiting.has_few(lane, chains, few(self.commands_max));
-        if !enters {
-            let why = "too many calls wait already; nothing was changed: try again later, with fewer at once";
-            let later = &mut waiting.later;
-            let retry_after = if lane >= Lane::Claim { later.claim() } else { later.settlement() };
-            let retry_after = Some(retry_after);
-            return Err(Rejection { retry_after, ..Rejection::new(Reason::Overloaded, why) });
+        if is_room(false) || is_room(true) && small(waiting) {
+            return Ok(());
         }
-        Ok(waiting)
+        let why = "too many calls wait already; nothing was changed: try again later, with fewer at once";
+        let later = &mut waiting.later;
+        let retry_after = if lane >= Lane::Claim { later.claim() } else { later.settlement() };
+        Err(Rejection { retry_after: Some(retry_after), ..Rejection::new(Reason::Overloaded, why) })
     }
 
     fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {

@@ -202,3 +202,35 @@ fn a_consumer_that_is_alone_waits_until_a_batch_is_worth_it() {
     assert!(claims(&queue, "bulk", WORTH - 1));
     assert!(matches!(next(&queue), Some((0, WORTH, _))));
 }
+
+/// Before claims are known they are refused only where all of them, of whichever consumers, would be.
+#[test]
+fn claims_are_refused_unknown_only_where_no_consumer_finds_room() {
+    for (commands_max, bytes_max) in [(1_600, 1 << 20), (1_600, 20_000), (100, 1 << 20)] {
+        let full = |taken: usize| {
+            let queue = Queue::new(commands_max, bytes_max, 1_000);
+            (0..taken).all(|_| claims(&queue, "bulk", 1)).then_some(queue)
+        };
+        let mut refused = 0;
+        for taken in (0..commands_max).step_by(7) {
+            let Some(queue) = full(taken) else { break };
+            for commands in [1, 2, 16, 17, 100, 600, 1_000] {
+                let unknown = queue.room_for_claims(commands);
+                let known = claims(&full(taken).unwrap(), "new", commands);
+                if let Err(rejection) = &unknown {
+                    assert!(!known, "{taken} wait, {commands} come");
+                    assert_eq!(rejection.reason, Reason::Overloaded);
+                    let wait = rejection.retry_after.unwrap().micros();
+                    assert!((250_000..=1_000_000).contains(&wait), "{wait} us");
+                    refused += 1;
+                }
+                // Bytes of claims that are not known do not count.
+                assert!(unknown.is_err() || known || bytes_max < 1 << 20, "{taken} wait, {commands} come");
+            }
+        }
+        assert!(refused > 10, "{commands_max} {bytes_max}: {refused}");
+    }
+    let closed = Queue::new(16, 1, 16);
+    closed.close();
+    assert!(closed.room_for_claims(1_000).is_ok(), "DRAINING is told to claims that are known");
+}

@@ -125,6 +125,10 @@ impl CallAccount {
         &self.connection
     }
 
+    pub(super) fn rpc(&self) -> &'static str {
+        self.rpc
+    }
+
     pub(super) fn state(&self) -> &CallState {
         &self.state
     }

@@ -1,5 +1,6 @@
-//! Messages as protobuf, with two looks before one is decoded: what a compressed message is unpacked counts
-//! too, and a message of far more items than any may have is not unfolded into memory only to be refused.
+//! Messages as protobuf, with three looks before one is decoded: what a compressed message is unpacked counts too, and neither
+//! a message of far more items than any may have nor a batch of claims that finds no room in the queue is unfolded into memory
+//! only to be refused.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -13,14 +14,15 @@ use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
 use super::CallAccount;
+use super::fields::{FIELDS_MAX, Fields};
 use crate::domain::{Reason, Rejection};
 
 /// A claim has 100 to 400 bytes, its answer 100.
 const BUFFER_BYTES: usize = 512;
 /// From which size on what was encoded of a stream is sent: the default.
 const YIELD_BYTES: usize = 32 << 10;
-/// More than any message has: a batch of the most items that can be configured has 1,000.
-const FIELDS_MAX: usize = 4_096;
+/// The RPC whose messages are refused before they are decoded.
+const BATCH_CLAIM: &str = "BatchClaim";
 
 tokio::task_local! {
     /// The call whose message is decoded. A stream that is read in its own task has it there, too: without it 64 imports of a
@@ -79,7 +81,10 @@ impl<U: Message + Default> Decoder for Looking<U> {
     fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         let bytes = message.remaining();
         let counted = CALL.try_with(|call| call.take_up_to(bytes)).unwrap_or(Ok(()));
-        let looked = counted.and_then(|()| few_fields(message.chunk()));
+        let fields = Fields::of(message.chunk());
+        let looked = counted
+            .and_then(|()| few_fields(fields))
+            .and_then(|()| CALL.try_with(|call| room_for_claims(call, fields)).unwrap_or(Ok(())));
         looked.map_err(Status::from)?;
         self.0.decode(message)
     }
@@ -87,8 +92,8 @@ impl<U: Message + Default> Decoder for Looking<U> {
 
 /// # Errors
 /// `TOO_MANY_ITEMS`.
-fn few_fields(message: &[u8]) -> Result<(), Rejection> {
-    if fields(message) <= FIELDS_MAX {
+fn few_fields(fields: Fields) -> Result<(), Rejection> {
+    if fields.all <= FIELDS_MAX {
         return Ok(());
     }
     Err(Rejection::new(
@@ -99,31 +104,19 @@ fn few_fields(message: &[u8]) -> Result<(), Rejection> {
     ))
 }
 
-/// How many fields and items a message has, nested ones left out. What cannot be read ends the count: the
-/// decoder says what is wrong with it.
-fn fields(mut message: &[u8]) -> usize {
-    let mut count = 0;
-    while count <= FIELDS_MAX && skip(&mut message).is_some() {
-        count += 1;
+/// Refuses a BatchClaim for which the queue has no room, of whichever consumers its items are: before it is decoded. Decoded
+/// first, a refused item cost 13 to 23 us of the server, a served one 45. A settlement is decoded always: it enters a queue that
+/// refuses claims.
+///
+/// # Errors
+/// `OVERLOADED`.
+fn room_for_claims(call: &CallAccount, fields: Fields) -> Result<(), Rejection> {
+    if call.rpc() != BATCH_CLAIM || !fields.whole {
+        return Ok(());
     }
-    count
-}
-
-/// Leaves one field behind.
-fn skip(message: &mut &[u8]) -> Option<()> {
-    let bytes = match varint(message)? & 7 {
-        0 => return varint(message).map(drop),
-        1 => 8,
-        2 => usize::try_from(varint(message)?).ok()?,
-        5 => 4,
-        _ => return None,
-    };
-    *message = message.get(bytes..)?;
-    Some(())
-}
-
-fn varint(message: &mut &[u8]) -> Option<u64> {
-    prost::encoding::decode_varint(message).ok()
+    let server = &call.connection().server;
+    let room = (server.room_for_claims)(fields.items);
+    room.inspect_err(|refused| server.metrics.all_refused(refused, fields.items))
 }
 
 #[cfg(test)]
@@ -131,15 +124,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_counted_without_decoding() {
-        // 1: a number, 2: three bytes, 3: fixed 64, 4: fixed 32, and two empty items.
-        let message = [8, 150, 1, 18, 3, 9, 9, 9, 25, 1, 2, 3, 4, 5, 6, 7, 8, 37, 1, 2, 3, 4, 42, 0, 42, 0];
-        assert_eq!(fields(&message), 6);
-        assert_eq!(fields(&[]), 0);
-        assert_eq!(fields(&[8, 1, 18, 200, 1]), 1, "cut off");
-        assert_eq!(fields(&[0xff; 40]), 0, "no message");
-        assert!(few_fields(&[10, 0].repeat(FIELDS_MAX)).is_ok());
-        let refused = few_fields(&[10, 0].repeat(FIELDS_MAX + 1)).map_err(|rejection| rejection.reason);
+    fn message_of_too_many_fields_is_refused() {
+        assert!(few_fields(Fields::of(&[10, 0].repeat(FIELDS_MAX))).is_ok());
+        let refused =
+            few_fields(Fields::of(&[10, 0].repeat(FIELDS_MAX + 1))).map_err(|refused| refused.reason);
         assert_eq!(refused, Err(Reason::TooManyItems));
+        // A group that the decoder leaves out hides nothing.
+        let hidden = [&[0x2b, 0x2c][..], &[10, 0].repeat(FIELDS_MAX)].concat();
+        assert!(few_fields(Fields::of(&hidden)).is_err());
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const LIMITS: AccountLimits = AccountLimits {
 
 /// The accounts of a server with these limits.
 pub(crate) fn accounts(limits: AccountLimits) -> Accounts {
-    Accounts::new(limits, Metrics::new().expect("metrics"))
+    Accounts::new(limits, Metrics::new().expect("metrics"), Box::new(|_| Ok(())))
 }
 
 /// The account of a connection to a server of its own.

@@ -22,6 +22,7 @@ mod balance;
 mod call;
 mod codec;
 mod connection;
+mod fields;
 #[cfg(test)]
 pub(crate) mod for_tests;
 mod heaviest;
@@ -45,6 +46,7 @@ use tokio::task::JoinHandle;
 
 use self::balance::{Balance, Requests};
 use self::owner::Owners;
+use crate::domain::Rejection;
 use crate::metrics::Metrics;
 
 pub(crate) use self::answer::{Answer, header_bytes, kept_bytes};
@@ -75,9 +77,13 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 #[derive(Clone)]
 pub(crate) struct Accounts(Arc<Server>);
 
+/// Refuses this many claims if the queue has no room for them, of whichever consumers they are.
+pub(crate) type RoomForClaims = Box<dyn Fn(usize) -> Result<(), Rejection> + Send + Sync>;
+
 struct Server {
     limits: AccountLimits,
     metrics: Metrics,
+    room_for_claims: RoomForClaims,
     owners: Owners,
     connections: Mutex<Slab<Weak<ConnectionAccount>>>,
     requests: Requests,
@@ -95,10 +101,11 @@ struct Server {
 }
 
 impl Accounts {
-    pub(crate) fn new(limits: AccountLimits, metrics: Metrics) -> Accounts {
+    pub(crate) fn new(limits: AccountLimits, metrics: Metrics, room_for_claims: RoomForClaims) -> Accounts {
         Accounts(Arc::new(Server {
             limits,
             metrics,
+            room_for_claims,
             owners: Owners::new(),
             connections: Mutex::default(),
             requests: Requests::default(),
