@@ -24,7 +24,8 @@ pub trait Operators: Send {
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 
     /// Counts the entries of consumers. In each state counts are exact up to `most` entries, and beyond that they say
-    /// `at_least`; except for COMPLETED, which is estimated from a sample in a large ledger. With each consumer comes the number of attempts from which an entry is near exhaustion
+    /// `at_least`; except for COMPLETED, which is estimated from a sample in a large ledger. With each consumer comes the
+    /// number of attempts from which an entry is near exhaustion
     /// ([`Policy::near_exhaustion_from`](crate::domain::Policy::near_exhaustion_from)).
     async fn summary(
         &mut self,

@@ -2286,13 +2286,13 @@ MUTANTS = [
     Mutant("RG5", "a summary counts all that is open", "proof::rows::bounded", [
         ("src/store/postgres/counting.rs", "::smallint ORDER BY e.created_at, e.key LIMIT $3::bigint + 1)", "::smallint ORDER BY e.created_at, e.key LIMIT $3::bigint + 1000000)"),
     ]),
-    Mutant("RG6", "a count that was cut does not say so", "queries::walks", [
+    Mutant("RG6", "a count that was cut is reported as whole", "queries::walks", [
         ("src/rpc/admin/summary.rs", "at_least: count.at_least,", "at_least: false,"),
     ]),
     Mutant("RG7", "a redrive of many takes a count that was cut for all", "queries::walks", [
         ("src/ledger/operators/redrive.rs", "if count.at_least { i64::MAX }", "if count.at_least && false { i64::MAX }"),
     ]),
-    Mutant("RG8", "a search that was not finished says that there is nothing", "cli::searches", [
+    Mutant("RG8", "a search that was not finished reports that there is nothing", "cli::searches", [
         (CLI_LIST, "if more && readable + unreadable < limit {", "if more && readable + unreadable > limit {"),
     ]),
     Mutant("RG9", "a search for an id goes on to the end", "cli::searches", [

@@ -18,8 +18,8 @@ const FIRST: Duration = Duration::from_secs(2);
 const REST_FACTOR: u32 = 10;
 /// After so many failures in a row the figures of before are taken away: they tell nothing any more.
 const FAILURES_MAX: u32 = 3;
-/// Up to how many entries of each state of a consumer its counts are exact: where more stay open, it would keep one backend of Postgres busy for
-/// longer than a second.
+/// Up to how many entries of each state of a consumer its counts are exact: where more stay open, a count would keep one
+/// backend of Postgres busy for longer than a second.
 const COUNTED_MAX: i64 = 1_000_000;
 /// How many consumers it counts at once.
 const PAGE: usize = 100;

@@ -47,8 +47,8 @@ pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Age
     Ok(Ok((listing, listed)))
 }
 
-/// Up to how many entries of each state a summary is exact: each may stand in another page of the table. Without a bound a summary of
-/// 100,000 open claims touched 300,000 pages (`tests/it/proof/rows/bounded.rs`).
+/// Up to how many entries of each state a summary is exact: each may stand in another page of the table. Without a bound a
+/// summary of 100,000 open claims touched 300,886 pages (`tests/it/proof/rows/bounded.rs`).
 pub(crate) const SUMMARY_MAX: i64 = 1_000;
 
 pub(super) async fn count(

@@ -13,7 +13,7 @@ use crate::harness::server::{Kind, Setup, TestServer};
 
 on_both_stores!(
     batch_claim_without_room_is_refused_unread,
-    batch_claim_that_is_not_one_keeps_its_own_error,
+    malformed_batch_claim_keeps_its_own_error,
     batch_settle_without_room_is_read_first,
 );
 
@@ -44,8 +44,8 @@ async fn batch_claim_without_room_is_refused_unread(kind: Kind) {
                 assert!(matches!(answers[0].verdict, Some(Verdict::Rejected(_))), "{:?}", answers[0]);
             }
             Err(status) if !enters => {
-                let told = refusal(&status);
-                assert_eq!((told.code, told.reason.as_str()), (Code::ResourceExhausted, "OVERLOADED"));
+                let refused = refusal(&status);
+                assert_eq!((refused.code, refused.reason.as_str()), (Code::ResourceExhausted, "OVERLOADED"));
                 let pushback = status.metadata().get("grpc-retry-pushback-ms").unwrap().to_str().unwrap();
                 assert!((250..1_000).contains(&pushback.parse::<u64>().unwrap()), "{pushback}");
                 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -58,7 +58,7 @@ async fn batch_claim_without_room_is_refused_unread(kind: Kind) {
     server.stop().await;
 }
 
-async fn batch_claim_that_is_not_one_keeps_its_own_error(kind: Kind) {
+async fn malformed_batch_claim_keeps_its_own_error(kind: Kind) {
     let mut server = start(kind).await;
     let too_many = server.client.batch_claim(claims(1_001)).await.unwrap_err();
     assert_eq!(refusal(&too_many).reason, "TOO_MANY_ITEMS");
@@ -67,8 +67,8 @@ async fn batch_claim_that_is_not_one_keeps_its_own_error(kind: Kind) {
     for (what, broken, reason) in [
         ("cut off", whole[..whole.len() - 1].to_vec(), "INVALID_FIELD"),
         ("an item that is a number", [&whole[..], &[8, 1]].concat(), "INVALID_FIELD"),
-        // What is wrong inside of an item is not looked for.
-        ("text that is none", [&whole[..], &[10, 4, 10, 2, 10, 0xff]].concat(), "OVERLOADED"),
+        // Items are not looked into.
+        ("text that is not UTF-8", [&whole[..], &[10, 4, 10, 2, 10, 0xff]].concat(), "OVERLOADED"),
     ] {
         let refused = send(&channel, "LedgerService/BatchClaim", broken).await.unwrap_err();
         assert_eq!(refusal(&refused).reason, reason, "{what}");
@@ -76,7 +76,7 @@ async fn batch_claim_that_is_not_one_keeps_its_own_error(kind: Kind) {
     server.stop().await;
 }
 
-/// What becomes of an effect is read, however full the queue is: what is wrong with it is told.
+/// A settlement is read, however full the queue is: its faults are reported.
 async fn batch_settle_without_room_is_read_first(kind: Kind) {
     let mut server = start(kind).await;
     let complete = |number: usize| {

@@ -6,7 +6,7 @@ use super::ask;
 use crate::harness::details::key;
 use crate::harness::server::{Kind, TestServer};
 
-/// A search that would read on and on ends, and says so: "there is no such entry" would be a guess.
+/// A search that would read all entries ends early, and reports it: "there is no such entry" would be a guess.
 #[tokio::test]
 async fn a_search_that_finds_little_ends_and_names_the_filter_that_goes_on() {
     let server = TestServer::start(Kind::Sqlite).await;

@@ -1,5 +1,5 @@
 //! A page looks at a bounded number of entries, whatever the filter leaves out; the pages together show all that fits, once
-//! and in order. Counts are bounded too, and say so.
+//! and in order. Counts are bounded too, and report it.
 
 use std::collections::HashMap;
 
@@ -164,9 +164,9 @@ async fn a_redrive_of_more_than_are_counted_leaves_as_many_as_there_may_be(kind:
         maximum: 5_000,
         ..Default::default()
     };
-    let mut told = server.admin.redrive_entries(request).await.unwrap().into_inner();
+    let mut stream = server.admin.redrive_entries(request).await.unwrap().into_inner();
     let mut done = 0;
-    while let Some(progress) = told.message().await.unwrap() {
+    while let Some(progress) = stream.message().await.unwrap() {
         done += progress.outcomes.len();
         let left = i64::try_from(all.len() - done).unwrap();
         assert!(progress.finished || progress.at_most_left >= left, "{} of {left}", progress.at_most_left);

@@ -216,7 +216,7 @@ impl Queue {
     }
 
     /// Refuses this many claims if there is no room for them, of whichever consumers they are and however few bytes they
-    /// have: before any of them is known. A queue that is closed says so to claims that are known.
+    /// have: before any of them is known. A closed queue refuses claims that are known, with another error.
     pub(crate) fn room_for_claims(&self, commands: usize) -> Result<(), Rejection> {
         let mut waiting = self.waiting();
         if commands == 0 || waiting.outdated || waiting.closed {

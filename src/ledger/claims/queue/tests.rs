@@ -232,5 +232,5 @@ fn claims_are_refused_unknown_only_where_no_consumer_finds_room() {
     }
     let closed = Queue::new(16, 1, 16);
     closed.close();
-    assert!(closed.room_for_claims(1_000).is_ok(), "DRAINING is told to claims that are known");
+    assert!(closed.room_for_claims(1_000).is_ok(), "DRAINING is the answer to claims that are known");
 }

@@ -104,7 +104,7 @@ fn few_fields(fields: Fields) -> Result<(), Rejection> {
     ))
 }
 
-/// Refuses a BatchClaim for which the queue has no room, of whichever consumers its items are: before it is decoded. Decoded
+/// Refuses a `BatchClaim` for which the queue has no room, of whichever consumers its items are: before it is decoded. Decoded
 /// first, a refused item cost 13 to 23 us of the server, a served one 45. A settlement is decoded always: it enters a queue that
 /// refuses claims.
 ///

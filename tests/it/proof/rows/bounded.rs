@@ -1,4 +1,4 @@
-//! What operators ask of a consumer with many open claims, none of which stands beside another one in the table: it touches a
+//! What operators ask of a consumer with many open claims, none of which stands next to another one in the table: it touches a
 //! bounded number of pages.
 
 use idempotency_ledger::store::POSTGRES_SETTINGS;
