@@ -105,7 +105,7 @@ fn few_fields(fields: Fields) -> Result<(), Rejection> {
 }
 
 /// Refuses a `BatchClaim` for which the queue has no room, of whichever consumers its items are: before it is decoded. With
-/// 32 batches of 1,000 in flight on SQLite a refused item cost 5.5 to 6.7 us of the server while it was decoded first, and now
+/// 32 batches of 1,000 in flight, on a file, a refused item cost 5.5 to 6.7 us of the server while it was decoded first, and now
 /// costs 0.9 to 1.0; a served claim costs 15 to 21. A settlement is decoded always: it enters a queue that refuses claims.
 ///
 /// # Errors
