@@ -25,6 +25,7 @@ PG_ENTRY_ROWS = "src/store/postgres/entries.rs"
 PG_OPERATORS = "src/store/postgres/operators.rs"
 PG_POLICIES = "src/store/postgres/policies.rs"
 PG_STATEMENTS = "src/store/postgres/statements.rs"
+PG_SCHEMA = "migrations/postgres/0001_ledger.sql"
 PG_PURGE = "src/store/postgres/purge.rs"
 PG_UPKEEP = "src/store/postgres/upkeep.rs"
 LITE_AUDIT = "src/store/sqlite/audit.rs"
@@ -2315,5 +2316,14 @@ MUTANTS = [
     ]),
     Mutant("UB6", "of a batch that is refused unread one item is counted", "claims::unread", [
         (CODEC, "server.metrics.all_refused(refused, fields.items)", "server.metrics.all_refused(refused, 1)"),
+    ]),
+    Mutant("SP1", "a claim looks its entry up once more than it needs", "counts", [
+        (PG_ENTRIES, "          FROM clock c WHERE c.may_write) AS r\",", "          FROM clock c WHERE c.may_write) AS r\n    WHERE (SELECT count(*) FROM ledger.entries x WHERE x.key = r.key) >= 0\","),
+    ]),
+    Mutant("SP2", "an entry has a column more, of eight bytes", "counts", [
+        (PG_SCHEMA, "    token                bigint NOT NULL,\n    lease_until ", "    token                bigint NOT NULL,\n    inserted_at          timestamptz NOT NULL DEFAULT now(),\n    lease_until "),
+    ]),
+    Mutant("SP3", "entries have an index more", "counts", [
+        (PG_SCHEMA, "CREATE INDEX entries_by_consumer ON", "CREATE INDEX entries_by_source ON ledger.entries (source, created_at);\nCREATE INDEX entries_by_consumer ON"),
     ]),
 ]

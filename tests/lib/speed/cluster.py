@@ -59,7 +59,9 @@ def _as_postgres(command):
 
 
 class Cluster:
-    def __init__(self, rows):
+    def __init__(self, rows, settings=""):
+        """For tables of this number of rows; `settings` are lines of postgresql.conf."""
+        self.settings = SETTINGS + settings
         self.programs = programs()
         self.buffers_mib = buffers_mib(rows)
         # Not /tmp, which may lie in memory.
@@ -82,7 +84,7 @@ class Cluster:
             raise SystemExit(f"tests/prove speed: initdb failed:\n{made.stderr}")
         self.port = free_port()
         with open(data / "postgresql.conf", "a", encoding="utf-8") as file:
-            file.write(f"{SETTINGS}shared_buffers = {self.buffers_mib}MB\nport = {self.port}\nunix_socket_directories = '{self.home}'\n")
+            file.write(f"{self.settings}shared_buffers = {self.buffers_mib}MB\nport = {self.port}\nunix_socket_directories = '{self.home}'\n")
         # A child, and a group of its own: a Ctrl-C ends the run first.
         with open(self.home / "log", "wb") as log:
             self.process = subprocess.Popen(_as_postgres([self.programs / "postgres", "-D", data]), cwd="/", stdin=subprocess.DEVNULL,
