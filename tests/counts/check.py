@@ -40,9 +40,9 @@ def database(binary, names):
             if missed(goes[0], bounds):
                 goes += [getattr(counter, name)() for _ in range(GOES - 1)]
             found = {bound.what: statistics.median(go[bound.what] for go in goes) for bound in bounds}
-            told = ", ".join(f"{bound.what} {number(found[bound.what])} ({bound.most:g})" for bound in bounds)
+            text = ", ".join(f"{bound.what} {number(found[bound.what])} ({bound.most:g})" for bound in bounds)
             records, logged = goes[-1]["logged"]
-            print(f"  {title}: {told}; with commits and upkeep {records:.2f} records, {logged:.0f} bytes; "
+            print(f"  {title}: {text}; with commits and upkeep {records:.2f} records, {logged:.0f} bytes; "
                   f"{time.monotonic() - began:.1f} s", flush=True)
             wrong = missed(found, bounds)
             problems += [f"{title}: {bound.what} {number(found[bound.what])}, at most {bound.most:g} is allowed" for bound in wrong]
@@ -61,9 +61,9 @@ def server(binary, reason):
     for name, values in costs(binary):
         for what, value in zip(recorded.WHATS, values):
             measured[name, what] = value
-        told = ", ".join(f"{what} {measured[name, what]:.1f} ({known[name, what][0]:.1f}, {change(measured[name, what], known[name, what][0])})"
+        text = ", ".join(f"{what} {measured[name, what]:.1f} ({known[name, what][0]:.1f}, {change(measured[name, what], known[name, what][0])})"
                          if (name, what) in known else f"{what} {measured[name, what]:.1f} (never)" for what in recorded.WHATS)
-        print(f"  {name}: {told}", flush=True)
+        print(f"  {name}: {text}", flush=True)
     if reason:
         recorded.write(measured, reason)
         print(f"recorded in {recorded.FILE.name}: {reason}")

@@ -24,8 +24,8 @@ ALLOCATES = re.compile(r"(?:^|::)__rust_(?:alloc|alloc_zeroed|realloc)$")
 # One claim of this consumer is granted, and for a thousand seconds all others are refused.
 LIMITED = "bench-2"
 QUOTA = f'[consumers."{LIMITED}"]\nclaims_per_second = 1\n'
-# Of so many goes the least counts. Threads meet in other ways now and then, a packet comes in two parts, a table gets a page:
-# of ten calls most goes differ by 1 %, some by 10 %, and the least of eight by 0.2 %.
+# A go has this number of calls or one batch, and the least of all goes counts: now and then threads meet in another way, a packet
+# arrives in two parts, a table gets a page. Most goes of ten calls differ by 1 %, some by 10 %, and the least of eight by 0.5 %.
 CALLS, GOES, BATCHES = 10, 8, 4
 SMALL, LARGE, REFUSED = 20, 100, (100, 400)
 # Seconds within which a server has started, and a command of callgrind is carried out.

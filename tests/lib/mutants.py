@@ -2326,4 +2326,11 @@ MUTANTS = [
     Mutant("SP3", "entries have an index more", "counts", [
         (PG_SCHEMA, "CREATE INDEX entries_by_consumer ON", "CREATE INDEX entries_by_source ON ledger.entries (source, created_at);\nCREATE INDEX entries_by_consumer ON"),
     ]),
+    Mutant("SP4", "a request is copied once more than it needs", "counts of the server", [
+        ("src/rpc/wire/convert.rs", "    let key = fields.own_key(request.key);\n    let claim_id = fields.claim_id(&request.claim_id);", "    let key = fields.own_key(request.key.clone());\n    let claim_id = fields.claim_id(&request.claim_id);"),
+    ]),
+    Mutant("SP5", "the signature of a web token is verified with each call", "counts of the server", [
+        ("src/identity/door.rs", "&& constant_time_eq(last.as_bytes(), header.as_bytes())", "&& constant_time_eq(last.as_bytes(), b\"\")"),
+        ("src/identity/guard.rs", "verified.get(&hash).filter(|(_, until)| now < *until)", "verified.get(&hash).filter(|(_, until)| *until == 0)"),
+    ]),
 ]
