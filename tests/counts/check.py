@@ -45,7 +45,8 @@ def database(binary, names):
             print(f"  {title}: {text}; with commits and upkeep {records:.2f} records, {logged:.0f} bytes; "
                   f"{time.monotonic() - began:.1f} s", flush=True)
             wrong = missed(found, bounds)
-            problems += [f"{title}: {bound.what} {number(found[bound.what])}, at most {bound.most:g} is allowed" for bound in wrong]
+            problems += [f"{title}: {bound.what} {number(found[bound.what])}, at most {bound.most:g} is allowed"
+                         for bound in wrong]
             if wrong:
                 problems.append(f"  statements of {goes[-1]['items']} items: {goes[-1]['by']}")
     finally:
@@ -61,8 +62,8 @@ def server(binary, reason):
     for name, values in costs(binary):
         for what, value in zip(recorded.WHATS, values):
             measured[name, what] = value
-        text = ", ".join(f"{what} {measured[name, what]:.1f} ({known[name, what][0]:.1f}, {change(measured[name, what], known[name, what][0])})"
-                         if (name, what) in known else f"{what} {measured[name, what]:.1f} (never)" for what in recorded.WHATS)
+        text = ", ".join(f"{what} {measured[name, what]:.1f} ({compared(measured[name, what], known.get((name, what)))})"
+                         for what in recorded.WHATS)
         print(f"  {name}: {text}", flush=True)
     if reason:
         recorded.write(measured, reason)
@@ -75,13 +76,20 @@ def server(binary, reason):
     for (name, what), value in measured.items():
         if (name, what) not in known:
             problems.append(f"{name}: {what} were never recorded")
-        elif recorded.exceeds(value, known[name, what][0]):
+        elif value < recorded.least(known[name, what][0]):
+            print(f"{name}: {what} {change(value, known[name, what][0])}: record that, so that it stays so")
+        elif value > recorded.most(known[name, what][0]):
             before, day, why = known[name, what]
-            problems.append(f"{name}: {what} {value:.1f}, {change(value, before)} than the {before:.1f} recorded on {day} ({why})")
+            problems.append(f"{name}: {what} {value:.1f}, {change(value, before)} than {before:.1f} ({day}: {why}), "
+                            f"at most {recorded.most(before):.1f} is allowed")
     if problems:
-        problems.append(f"  A change may raise a number by {recorded.MORE:.0%}. With a reason for more: tests/prove counts --record 'the reason', "
-                        "and commit tests/counts/recorded.tsv")
+        problems.append(f"  A change may raise a number by {recorded.MORE:.0%}. With a reason for more: "
+                        "tests/prove counts --record 'the reason', and commit tests/counts/recorded.tsv")
     return problems
+
+
+def compared(value, known):
+    return f"{known[0]:.1f}, {change(value, known[0])}" if known else "never"
 
 
 def change(value, before):

@@ -6,7 +6,7 @@ import subprocess
 
 FILE = pathlib.Path(__file__).with_name("recorded.tsv")
 WHATS = ("instructions", "allocations")
-# A change may raise a number by so much without a reason.
+# A change may raise a number by this share without a reason.
 MORE = 0.02
 HEADING = "# what a call costs the server: tests/prove counts --record 'the reason' writes this file"
 
@@ -29,8 +29,13 @@ def read():
     return with_tools, {(name, what): (float(value), day, reason) for name, what, value, day, reason in rows}
 
 
-def exceeds(value, before):
-    return value > before * (1 + MORE)
+def most(before):
+    return before * (1 + MORE)
+
+
+def least(before):
+    """With less the number is worth recording again."""
+    return before * (1 - MORE)
 
 
 def write(measured, reason):
@@ -39,7 +44,7 @@ def write(measured, reason):
     lines = [HEADING, f"# with {tools()}"]
     for (name, what), value in measured.items():
         before = known.get((name, what))
-        if before is None or with_tools != tools() or abs(value - before[0]) > before[0] * MORE:
+        if before is None or with_tools != tools() or not least(before[0]) <= value <= most(before[0]):
             before = (value, datetime.date.today().isoformat(), reason)
         lines.append("\t".join([name, what, f"{before[0]:.2f}" if what == "allocations" else f"{before[0]:.0f}", before[1], before[2]]))
     FILE.write_text("\n".join(lines) + "\n")
