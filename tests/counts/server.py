@@ -5,6 +5,7 @@ thread for calls, and a clock that goes a thousandth as fast (slow_clock.c): wha
 Counting begins when the server has started: until then the program runs unobserved, and faster.
 """
 
+import concurrent.futures
 import contextlib
 import pathlib
 import re
@@ -173,22 +174,32 @@ def counted(binary, clock, *flags, **credentials):
         observed.stop()
 
 
+def of_items(server):
+    return {"unary claim": server.call(), "batch item": server.items(), "refused item": server.refused_items()}
+
+
 def costs(binary):
-    """Instructions and allocations of an item, by name."""
+    """Instructions and allocations of an item, by name. What is counted does not depend on how long it takes: all servers run at
+    the same time."""
     trust = Credentials(binary)
     quota = trust.folder / "quota.toml"
     quota.write_text(QUOTA)
     tls, _, _ = trust.of(["tls"])
     web_token, _, _ = trust.of(["web-token"])
+    servers = [
+        (of_items, ["--config", quota], {}),
+        (lambda server: {"unary claim, TLS": server.call()}, tls, {"certificate": (trust.folder / "cert.pem").read_bytes()}),
+        (lambda server: {"unary claim, web token": server.call()}, web_token, {"token": (trust.folder / "web-token").read_text()}),
+    ]
     try:
         clock = slow_clock(trust.folder)
-        with counted(binary, clock, "--config", quota) as server:
-            yield "unary claim", server.call()
-            yield "batch item", server.items()
-            yield "refused item", server.refused_items()
-        with counted(binary, clock, *tls, certificate=(trust.folder / "cert.pem").read_bytes()) as server:
-            yield "unary claim, TLS", server.call()
-        with counted(binary, clock, *web_token, token=(trust.folder / "web-token").read_text()) as server:
-            yield "unary claim, web token", server.call()
+
+        def measured(count, flags, credentials):
+            with counted(binary, clock, *flags, **credentials) as server:
+                return count(server)
+
+        with concurrent.futures.ThreadPoolExecutor(len(servers)) as threads:
+            for done in [threads.submit(measured, *server) for server in servers]:
+                yield from done.result().items()
     finally:
         trust.end()
