@@ -20,7 +20,7 @@ SERVER = "server"
 
 
 def missed(found, bounds):
-    return [bound for bound in bounds if found[bound.what] > bound.most]
+    return [what for what, most in bounds.items() if found[what] > most]
 
 
 def number(value):
@@ -39,14 +39,13 @@ def database(binary, names):
             goes = [getattr(counter, name)()]
             if missed(goes[0], bounds):
                 goes += [getattr(counter, name)() for _ in range(GOES - 1)]
-            found = {bound.what: statistics.median(go[bound.what] for go in goes) for bound in bounds}
-            text = ", ".join(f"{bound.what} {number(found[bound.what])} ({bound.most:g})" for bound in bounds)
+            found = {what: statistics.median(go[what] for go in goes) for what in bounds}
+            text = ", ".join(f"{what} {number(found[what])} ({most:g})" for what, most in bounds.items())
             records, logged = goes[-1]["logged"]
             print(f"  {title}: {text}; with commits and upkeep {records:.2f} records, {logged:.0f} bytes; "
                   f"{time.monotonic() - began:.1f} s", flush=True)
             wrong = missed(found, bounds)
-            problems += [f"{title}: {bound.what} {number(found[bound.what])}, at most {bound.most:g} is allowed"
-                         for bound in wrong]
+            problems += [f"{title}: {what} {number(found[what])}, at most {bounds[what]:g} is allowed" for what in wrong]
             if wrong:
                 problems.append(f"  statements of {goes[-1]['items']} items: {goes[-1]['by']}")
     finally:

@@ -2317,7 +2317,7 @@ MUTANTS = [
     Mutant("UB6", "of a batch that is refused unread one item is counted", "claims::unread", [
         (CODEC, "server.metrics.all_refused(refused, fields.items)", "server.metrics.all_refused(refused, 1)"),
     ]),
-    Mutant("SP1", "a claim looks its entry up once more than it needs", "counts", [
+    Mutant("SP1", "a claim looks its entry up a second time", "counts", [
         (PG_ENTRIES, "          FROM clock c WHERE c.may_write) AS r\",", "          FROM clock c WHERE c.may_write) AS r\n    WHERE (SELECT count(*) FROM ledger.entries x WHERE x.key = r.key) >= 0\","),
     ]),
     Mutant("SP2", "an entry has a column more, of eight bytes", "counts", [
@@ -2326,7 +2326,7 @@ MUTANTS = [
     Mutant("SP3", "entries have an index more", "counts", [
         (PG_SCHEMA, "CREATE INDEX entries_by_consumer ON", "CREATE INDEX entries_by_source ON ledger.entries (source, created_at);\nCREATE INDEX entries_by_consumer ON"),
     ]),
-    Mutant("SP4", "a request is copied once more than it needs", "counts of the server", [
+    Mutant("SP4", "a request is copied that could be moved", "counts of the server", [
         ("src/rpc/wire/convert.rs", "    let key = fields.own_key(request.key);\n    let claim_id = fields.claim_id(&request.claim_id);", "    let key = fields.own_key(request.key.clone());\n    let claim_id = fields.claim_id(&request.claim_id);"),
     ]),
     Mutant("SP5", "the signature of a web token is verified with each call", "counts of the server", [
