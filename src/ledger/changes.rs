@@ -4,12 +4,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::domain::{Entry, Key};
+use crate::domain::{Entry, Key, StoreTime};
 
 /// Receives the changes.
 pub(super) trait Listener: Send + Sync {
-    /// The entry was written as it stands here, at the instant of its last change.
-    fn written(&self, entry: &Entry);
+    /// The entry was written as it stands here, at this instant of the store's clock.
+    fn written(&self, entry: &Entry, now: StoreTime);
 
     /// The entry of this key is COMPLETED.
     fn completed(&self, key: &Key);
@@ -46,10 +46,11 @@ impl Changes {
         self.waiting.load(Relaxed)
     }
 
-    /// The write of this entry is durable.
-    pub(super) fn written(&self, entry: &Entry) {
+    /// The write of this entry is durable, which was decided at this instant of the store's clock. A mark leaves the instant
+    /// of the entry's last change as it was.
+    pub(super) fn written(&self, entry: &Entry, now: StoreTime) {
         if let Some(listener) = self.listener() {
-            listener.written(entry);
+            listener.written(entry, now);
         }
     }
 

@@ -32,8 +32,8 @@ pub(super) fn of(
         return None;
     }
     let (now, deadline) = (Instant::now(), caller.deadline);
-    let wait = wait.to_std().min(max_wait).min(deadline.saturating_sub(LEFT_MIN + LAST_LOOK));
-    let ends = WaitEnds { at: now + wait, deadline: now + deadline };
+    let left = deadline.saturating_duration_since(now).saturating_sub(LEFT_MIN + LAST_LOOK);
+    let ends = WaitEnds { at: now + wait.to_std().min(max_wait).min(left), deadline };
     Some(Waits { caller: caller.shows(metadata.into_headers()), ends })
 }
 

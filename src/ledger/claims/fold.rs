@@ -115,7 +115,7 @@ impl Round<'_> {
             let Losers { met, unseen, .. } = self.insert(part, until, &mut work).await;
             met.into_iter().chain(unseen).for_each(|chain| self.lost_race(Pending::undecided(chain)));
         }
-        self.write_changed(replaces).await;
+        self.write_changed(replaces, loaded.reading.now).await;
     }
 
     /// Claims that find the policies too old have them read immediately: a hold is then seen, and all else goes on. So do
@@ -197,7 +197,8 @@ impl Round<'_> {
         }
     }
 
-    async fn write_changed(&mut self, replaces: Part<Entry>) {
+    /// `now`: when they were decided.
+    async fn write_changed(&mut self, replaces: Part<Entry>, now: StoreTime) {
         let mut work = replaces.in_parts(Entry::payload_bytes);
         while let Some(mut part) = work.pop() {
             if part.is_empty() || self.set_aside(&mut part) {
@@ -210,7 +211,7 @@ impl Round<'_> {
                 Ok(done) => {
                     for ((pending, entry), done) in part.pending.into_iter().zip(&part.rows).zip(done) {
                         if done {
-                            self.shared.changes.written(entry);
+                            self.shared.changes.written(entry, now);
                             self.answer_all(pending);
                         } else {
                             self.lost_race(pending);

@@ -24,6 +24,8 @@ const FRESH: Duration = Duration::from_millis(100);
 /// How soon a call is repeated that another server would let wait, in milliseconds.
 const REPEATED_MIN: u32 = 50;
 const REPEATED_MAX: u32 = 1_000;
+/// Longer than any back-off.
+const LONG: Span = Span(i64::MAX);
 
 /// How long a call may wait.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +122,13 @@ fn repeated(answer: Answer) -> Answer {
     answered_to_repeat(answer, Span::from_millis(millis.into()))
 }
 
+/// The answer to a call whose wait is over, and what became of its wait: the last look may have been granted the key.
+fn over(answer: Answer) -> (Answer, WaitEnd) {
+    let is_awaited = awaited(&answer, LONG).is_some();
+    let end = if is_awaited { WaitEnd::Over } else { WaitEnd::of(&answer) };
+    (answer, end)
+}
+
 /// Lets a call whose first look was answered like this wait, and answers it.
 pub(in crate::ledger) async fn answered_later<C: Caller>(
     room: &Room,
@@ -139,7 +148,7 @@ pub(in crate::ledger) async fn answered_later<C: Caller>(
     if room.is_draining() {
         return repeated(first);
     }
-    let waiter = Waiter { key: &submission.key, claimant, principal: caller.principal() };
+    let waiter = Waiter { key: &submission.key, claimant, principal: caller.principal(), until: ends.at };
     let place = caller.place();
     let entered = if place.is_some() { room.enter(&waiter) } else { None };
     let Some((seat, orders)) = entered else {
@@ -178,12 +187,13 @@ async fn wait(
             Woken::Draining => return (repeated(later(last)), WaitEnd::Draining),
             Woken::Looks(together) => (together, false),
             Woken::Over if now.saturating_duration_since(looked_at) <= FRESH => {
-                return (failed.map_or_else(|| later(last), Err), WaitEnd::Over);
+                return over(failed.map_or_else(|| later(last), Err));
             }
-            Woken::Over => (None, true),
+            // It may have been called meanwhile: the others that look with it wait for it.
+            Woken::Over => (seated.called.try_recv().ok().flatten(), true),
         };
         if ends.deadline.saturating_duration_since(now) < LEFT_MIN {
-            return (later(last), WaitEnd::Over);
+            return over(later(last));
         }
         if is_last {
             seated.room.looks(seated.key.hash(), seated.seat);
@@ -197,7 +207,7 @@ async fn wait(
             Err(refused) => {
                 drop(together);
                 if is_last {
-                    return (Err(refused), WaitEnd::Over);
+                    return over(Err(refused));
                 }
                 seated.looked(Looked::Failed, None);
                 failed = Some(refused);
@@ -213,8 +223,8 @@ async fn wait(
             answer => {
                 let left = Span::from_std(ends.at.saturating_duration_since(Instant::now()));
                 let Some(waits) = awaited(&answer, left).filter(|_| !is_last) else {
-                    let end = if is_last { WaitEnd::Over } else { WaitEnd::of(&answer) };
-                    return (answer, end);
+                    let end = WaitEnd::of(&answer);
+                    return if is_last { over(answer) } else { (answer, end) };
                 };
                 let (looked, due) = found(waits);
                 seated.looked(looked, due);

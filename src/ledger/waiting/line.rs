@@ -6,7 +6,7 @@
 //! | the key may be granted | the first Claim |
 //! | that look is granted nothing, and does not find a holder; or its caller is gone | the next Claim that has not looked since |
 //! | a claim was granted the key, or holds it | all that are the same claim |
-//! | the next attempt is not due | no call |
+//! | the next attempt is not due | the Claims whose wait is over before it is |
 //! | a poll | besides those above, the calls whose last look is to be repeated |
 //!
 //! A call that looks while one of these happens to it looks again: its look may have been before the change.
@@ -103,6 +103,11 @@ impl Line {
             called.extend(self.call_all(|waiter| waiter.repeats && waiter.does == Does::Rests));
         }
         called
+    }
+
+    /// The next attempt is due only after the wait of these calls: their verdict is not awaited any more. Returns who looks.
+    pub(super) fn is_not_due_for(&mut self, calls: impl Fn(Seat) -> bool) -> Vec<Seat> {
+        self.call_all(|waiter| waiter.who != Who::LooksUp && calls(waiter.seat))
     }
 
     /// The key may be granted from now on: the lease of its holder is over, or the next attempt is due.

@@ -11,6 +11,8 @@ mod places;
 mod poller;
 mod polls;
 mod room;
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;
 mod together;
 
 pub(crate) use self::call::{Caller, LEFT_MIN, WaitEnds};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::room::Room;
-use crate::domain::{Key, sight};
+use crate::domain::{Key, Sight, sight};
 use crate::ledger::outdated::Outdated;
 use crate::ledger::runtime::{Instant, pause, timeout};
 use crate::ledger::tasks::opened;
@@ -83,9 +83,12 @@ impl Poller {
             Err(_) => return Err(StoreError::Unknown(format!("no answer within {WITHIN:?}"))),
         };
         for (key, found) in keys.iter().zip(loaded.found) {
-            // What cannot be read is for a look to say.
-            let entry = found.entry(key.hash()).unwrap_or_default();
-            self.room.polled(key.hash(), &sight(entry, loaded.reading.now));
+            let sight = match found.entry(key.hash()) {
+                Ok(entry) => sight(entry, loaded.reading.now),
+                // The look of each call is refused with that error, a Lookup's too.
+                Err(_) => Sight::Settled,
+            };
+            self.room.polled(key.hash(), &sight);
         }
         Ok(())
     }

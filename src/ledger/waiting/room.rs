@@ -11,18 +11,25 @@ use super::line::{Line, Looked, Seat, Who};
 use super::places::{Bounds, Places};
 use super::polls::Polls;
 use super::together::Together;
-use crate::domain::{Claimant, Entry, Key, KeyHash, Sight, Span, sight};
+use crate::domain::{Claimant, Entry, Key, KeyHash, Sight, Span, StoreTime, sight};
 use crate::ledger::changes::{Changes, Listener};
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard};
 
 /// The order to look: together with others, where there are several.
 pub(super) type Call = Option<Arc<Together>>;
 
+/// A waiting call.
+struct Resting {
+    /// Where it receives the order to look, once until it has looked.
+    call: mpsc::Sender<Call>,
+    /// When its wait is over.
+    until: Instant,
+}
+
 #[derive(Default)]
 struct Waiting {
     lines: HashMap<KeyHash, Line>,
-    /// Where each call receives the order to look, once until it has looked.
-    calls: HashMap<Seat, mpsc::Sender<Call>>,
+    calls: HashMap<Seat, Resting>,
     places: Places,
     polls: Polls,
     last_seat: Seat,
@@ -32,7 +39,7 @@ impl Waiting {
     /// Lets these calls look.
     fn call(&self, seats: &[Seat]) {
         let together = (seats.len() > 1).then(Arc::<Together>::default);
-        for call in seats.iter().filter_map(|seat| self.calls.get(seat)) {
+        for Resting { call, .. } in seats.iter().filter_map(|seat| self.calls.get(seat)) {
             // Room for one, and the seat gives an answer before it is called again.
             let _sent = call.try_send(together.clone());
         }
@@ -46,8 +53,13 @@ impl Waiting {
 
     fn seen(&mut self, key: KeyHash, sight: &Sight, polled: bool) {
         if let Some(line) = self.lines.get_mut(&key) {
-            let called = line.seen(sight, polled);
-            self.note_due(key, sight, Instant::now());
+            let (mut called, now) = (line.seen(sight, polled), Instant::now());
+            if let Sight::NotDue(span) = sight {
+                let due = now + span.to_std();
+                let is_over = |seat| self.calls.get(&seat).is_some_and(|call| call.until < due);
+                called.extend(line.is_not_due_for(is_over));
+            }
+            self.note_due(key, sight, now);
             self.call(&called);
         }
     }
@@ -71,6 +83,8 @@ pub(super) struct Waiter<'a> {
     pub(super) claimant: Option<&'a Claimant>,
     /// `None` if all callers are the same one.
     pub(super) principal: Option<&'a str>,
+    /// When its wait is over.
+    pub(super) until: Instant,
 }
 
 impl Room {
@@ -115,7 +129,7 @@ impl Room {
         let seat = waiting.last_seat;
         let who = waiter.claimant.map_or(Who::LooksUp, |claimant| Who::Claims(claimant.clone()));
         waiting.lines.entry(hash).or_default().enter(seat, who);
-        waiting.calls.insert(seat, call);
+        waiting.calls.insert(seat, Resting { call, until: waiter.until });
         // Also for the second call: what it found may have changed since.
         waiting.polls.begin(key, Instant::now());
         self.changes.begin_wait();
@@ -211,8 +225,8 @@ impl Reports {
 }
 
 impl Listener for Reports {
-    fn written(&self, entry: &Entry) {
-        self.seen(entry.key.hash(), &sight(Some(entry), entry.updated_at));
+    fn written(&self, entry: &Entry, now: StoreTime) {
+        self.seen(entry.key.hash(), &sight(Some(entry), now));
     }
 
     fn completed(&self, key: &Key) {

@@ -1,10 +1,9 @@
 //! Who calls, and what they may do. The edge asks the connection's door at each call; the services ask for rights, as
 //! soon as they know the consumer.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use http::{Extensions, HeaderMap};
+use std::sync::Arc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::account::{CallAccount, ConnectionAccount, within};
@@ -53,8 +52,8 @@ pub(crate) struct Caller {
     call: Option<Arc<CallAccount>>,
     /// What a call that may take long was known by.
     shown: Option<Arc<HeaderMap>>,
-    /// How long the call may take from its beginning on.
-    pub(crate) deadline: Duration,
+    /// When the call must be answered. It began with its headers: the rest of its request may have taken long.
+    pub(crate) deadline: Instant,
     /// Whether it came by HTTP/1.1, so that it holds its connection.
     http1: bool,
     /// The trace context of its span, or else, where it is not recorded, the one that came with it; empty: none.
@@ -83,7 +82,7 @@ impl Caller {
         let takes_long = rpc.is_some_and(|rpc| rpc.streams);
         let shown = takes_long.then(|| Arc::new(headers.clone()));
         let entrance = Arc::clone(entrance);
-        let (deadline, http1) = (Duration::ZERO, false);
+        let (deadline, http1) = (Instant::now(), false);
         Ok(Caller {
             identity,
             entrance,
@@ -103,7 +102,7 @@ impl Caller {
     }
 
     /// The same caller, whose call has this account: a stream is under way for as long as its caller is kept.
-    pub(super) fn admitted(self, call: &Arc<CallAccount>, deadline: Duration, http1: bool) -> Caller {
+    pub(super) fn admitted(self, call: &Arc<CallAccount>, deadline: Instant, http1: bool) -> Caller {
         Caller { call: Some(Arc::clone(call)), deadline, http1, ..self }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::{self, Either, Ready};
 use http::{HeaderMap, Request, Response, StatusCode};
 use pin_project_lite::pin_project;
-use tokio::time::Timeout;
+use tokio::time::{Instant, Timeout};
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service;
@@ -81,7 +81,7 @@ impl<S> Edge<S> {
         request: &mut Request<B>,
         open: OpenCall,
         served: &Served,
-        deadline: Duration,
+        deadline: Instant,
     ) -> Result<(Arc<CallAccount>, Option<TraceId>), Rejection> {
         let (account, headers) = (self.entrance.account(), request.headers());
         let header_bytes = header_bytes(headers);
@@ -147,9 +147,10 @@ where
             (false, true) => Shape::Messages,
             (false, false) => Shape::Message,
         };
-        let deadline = deadline(request.headers()).map_or(options.deadline_max, |asked| {
+        let takes = deadline(request.headers()).map_or(options.deadline_max, |asked| {
             asked.saturating_sub(DEADLINE_MARGIN_MAX.min(asked / 10)).min(options.deadline_max)
         });
+        let deadline = Instant::now() + takes;
         let mut served = if ours {
             self.traces.call(counted.path(), request.headers())
         } else {
@@ -170,7 +171,7 @@ where
         let body = |body| RequestBody::new(body, Arc::clone(&call), during, options.bytes_max, shape);
         let request = request.map(body);
         let answer = account::within(Arc::clone(&call), self.inner.call(request));
-        let answer = tokio::time::timeout(deadline, answer);
+        let answer = tokio::time::timeout_at(deadline, answer);
         Either::Right(Answering { answer, ours, is_stream, during, options, call, counted, served, trace_id })
     }
 }

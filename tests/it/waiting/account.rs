@@ -9,6 +9,7 @@ use idempotency_ledger::rpc::proto;
 use tonic::Request;
 
 use super::{Waiting, answer, ended, secs, until, until_waiting, waits};
+use crate::door::client::{Http1, request};
 use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::server::{Kind, Setup, TestServer};
 use crate::identity::{People, by};
@@ -158,5 +159,25 @@ async fn a_look_that_finds_no_room_is_repeated_at_the_next_poll() {
         let _answered = one.await.unwrap();
     }
     assert!(token > 0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_before_the_deadline_of_a_call_whose_request_arrives_slowly() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    super::held(&server, "1").await;
+    let body = r#"{"key":{"consumer":"c","source":"tests","id":"1"},"owner":"o","wait":"9s"}"#;
+    let headers = [("connect-timeout-ms", "2000"), ("expect", "100-continue")];
+    let whole = request("/idempotency.ledger.v1.LedgerService/Claim", &headers, body.as_bytes());
+    let (head, body) = whole.split_at(whole.len() - body.len());
+    let mut http = Http1::to(server.http_address()).await;
+    http.send(head).await;
+    http.is_asked_for_its_body().await;
+    // Half of its time is over when the rest of its request arrives.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    http.send(body).await;
+    let answered = http.reply().await.unwrap();
+    assert!(answered.json().get("inProgress").is_some(), "{answered:?}");
+    assert_eq!(ended(&server, "over"), 1);
     server.stop().await;
 }

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use idempotency_ledger::domain::{Key, Span};
 use idempotency_ledger::rpc::proto::claim_response::Verdict;
 use idempotency_ledger::rpc::proto::lookup_response::Found;
@@ -29,6 +30,7 @@ on_both_stores!(
     a_wait_that_is_used_up_answers_the_last_verdict,
     a_lease_that_runs_out_is_taken_over_by_a_waiter,
     a_backoff_is_awaited_if_it_ends_within_the_wait,
+    a_backoff_that_begins_during_the_wait_is_awaited_or_answered,
     a_caller_that_went_away_leaves_nothing_behind,
     a_change_of_an_operator_is_answered_to_waiters,
     the_items_of_a_batch_do_not_wait,
@@ -110,6 +112,12 @@ pub(crate) async fn fail(server: &TestServer, id: &str, token: i64) {
 
 pub(crate) async fn answer<T>(waiting: Waiting<T>) -> T {
     waiting.await.unwrap().unwrap()
+}
+
+/// The answer to that of two calls which is answered first, and the other call.
+pub(crate) async fn first_of<T>(one: Waiting<T>, other: Waiting<T>) -> (T, Waiting<T>) {
+    let (Either::Left((first, left)) | Either::Right((first, left))) = select(one, other).await;
+    (first.unwrap().unwrap(), left)
 }
 
 /// The answer, and how long it took.
@@ -256,21 +264,15 @@ async fn a_wait_that_is_used_up_answers_the_last_verdict(kind: Kind) {
 async fn a_lease_that_runs_out_is_taken_over_by_a_waiter(kind: Kind) {
     let server = TestServer::start(kind).await;
     held(&server, "1").await;
-    let waiting = [sent(&server, waits("c", "1")), sent(&server, waits("c", "1"))];
+    let (one, other) = (sent(&server, waits("c", "1")), sent(&server, waits("c", "1")));
     until_waiting(&server, 2).await;
     server.advance(Span::from_secs(100)).await;
-    let mut granted = 0;
+    let (granted, other) = first_of(one, other).await;
+    let grant = acquired(&granted);
+    assert!(grant.effect_unknown && grant.attempt == 2, "{grant:?}");
     until_waiting(&server, 1).await;
-    for one in waiting {
-        if one.is_finished() {
-            let grant = acquired(&answer(one).await);
-            assert!(grant.effect_unknown && grant.attempt == 2, "{grant:?}");
-            granted += 1;
-        } else {
-            one.abort();
-        }
-    }
-    assert_eq!(granted, 1);
+    assert!(!other.is_finished());
+    other.abort();
     server.stop().await;
 }
 
@@ -292,6 +294,34 @@ async fn a_backoff_is_awaited_if_it_ends_within_the_wait(kind: Kind) {
     let (answered, took) = timed(answer(waiting)).await;
     assert_eq!(acquired(&answered).attempt, 1);
     assert!(took < Duration::from_secs(4), "{took:?}");
+    server.stop().await;
+}
+
+async fn a_backoff_that_begins_during_the_wait_is_awaited_or_answered(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    for (id, delay) in [("1", 5), ("2", 60)] {
+        let token = held(&server, id).await;
+        let (one, other) = (sent(&server, waits("c", id)), sent(&server, waits("c", id)));
+        until_waiting(&server, 2).await;
+        let request =
+            proto::ReleaseRequest { key: key("c", id), token, delay: secs(delay), ..Default::default() };
+        server.client.clone().release(request).await.unwrap();
+        if delay == 5 {
+            server.advance(Span::from_secs(5)).await;
+            let (granted, left) = first_of(one, other).await;
+            assert_eq!(acquired(&granted).attempt, 1);
+            left.abort();
+            until_waiting(&server, 0).await;
+            continue;
+        }
+        for one in [one, other] {
+            let (answered, took) = timed(answer(one)).await;
+            assert!(matches!(answered.verdict, Some(Verdict::Backoff(_))), "{answered:?}");
+            assert_eq!(answered.retry_after, secs(60));
+            assert!(took < Duration::from_secs(4), "not by the end of its wait: {took:?}");
+        }
+    }
+    assert_eq!((ended(&server, "granted"), ended(&server, "answered")), (1, 2));
     server.stop().await;
 }
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use idempotency_ledger::domain::{Key, Span};
 use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
-use tokio::task::JoinHandle;
 
-use super::{complete, fail, held, looked_up, secs, sent, until_waiting, waits};
-use crate::harness::details::{acquired, claim, completed, key};
+use super::{complete, fail, first_of, held, looked_up, secs, sent, until_waiting, waits};
+use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::postgres;
 use crate::harness::server::{Kind, Setup, TestServer};
 use crate::harness::signals::signal;
@@ -37,16 +36,29 @@ async fn what_another_server_writes_is_found_by_a_poll() {
     assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
     // One of two that wait is granted what is free.
     let token = held(&one, "2").await;
-    let mut waiting = vec![sent(&other, waits("c", "2")), sent(&other, waits("c", "2"))];
+    let (first, second) = (sent(&other, waits("c", "2")), sent(&other, waits("c", "2")));
     until_waiting(&other, 2).await;
     fail(&one, "2", token).await;
-    until_waiting(&other, 1).await;
-    let first = waiting.iter().position(JoinHandle::is_finished).unwrap();
-    let token = acquired(&super::answer(waiting.remove(first)).await).token;
-    complete(&one, "2", token).await;
-    completed(&super::answer(waiting.remove(0)).await);
+    let (granted, left) = first_of(first, second).await;
+    complete(&one, "2", acquired(&granted).token).await;
+    completed(&super::answer(left).await);
     one.stop().await;
     other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_cannot_be_read_is_reported_to_all_that_wait() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    held(&server, "1").await;
+    let (claims, looks) = (sent(&server, waits("c", "1")), looked_up(&server, "1"));
+    until_waiting(&server, 2).await;
+    server.at.execute("UPDATE @entries SET state = 42 WHERE id = '1'").await;
+    let since = std::time::Instant::now();
+    let refused = [claims.await.unwrap().unwrap_err(), looks.await.unwrap().unwrap_err()];
+    assert_eq!(refused.map(|status| refusal(&status).reason), ["ENTRY_UNREADABLE"; 2]);
+    assert!(since.elapsed() < Duration::from_secs(4), "not by the end of the wait: {:?}", since.elapsed());
+    assert_eq!(super::ended(&server, "refused"), 2);
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
