@@ -23,6 +23,10 @@ const DEADLINE: Duration = Duration::from_secs(3);
 const REPEATS: usize = 3;
 /// How long to leave a replica alone that was not there.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How many in a hundred Claims and Lookups wait for another verdict, and for how many milliseconds: less than a lease, so
+/// that no other claim can come and go between two looks of one call.
+const WAITING: u64 = 25;
+const WAITS: std::ops::Range<u64> = 20..500;
 
 pub(crate) struct Client {
     world: Arc<World>,
@@ -81,6 +85,10 @@ impl Client {
         if self.past.len() > 20 {
             let forgotten = self.random.below(20) as usize;
             self.past.swap_remove(forgotten);
+        }
+        // Its answer was lost: the repeat is answered the same grant, also of a claim that has waited for it.
+        if self.random.percent(15) {
+            self.call(key, Call::Claim { claim }).await;
         }
         if self.random.percent(10) {
             let started = self.random.percent(40);
@@ -151,10 +159,10 @@ impl Client {
         }
         let replica = self.random.below(self.stubs.len() as u64) as usize;
         let mut stub = self.stubs[replica].clone();
+        let wait = self.wait(call);
         let invoked = now();
-        let told =
-            tokio::time::timeout(DEADLINE + Duration::from_millis(200), self.send(&mut stub, key, call))
-                .await;
+        let sent = self.send(&mut stub, key, call, wait);
+        let told = tokio::time::timeout(DEADLINE + Duration::from_millis(200), sent).await;
         let returned = now();
         let failed = |why| self.world.failures.lock().unwrap().push(Failure { at: invoked, why });
         let outcome = match &told {
@@ -194,6 +202,17 @@ impl Client {
         Some(outcome)
     }
 
+    /// How long a call waits for another verdict, where it may; none behind a proxy, which may send it elsewhere meanwhile.
+    fn wait(&mut self, call: Call) -> Option<prost_types::Duration> {
+        let may_wait = matches!(call, Call::Claim { .. } | Call::Lookup) && self.world.tries == 1;
+        if !may_wait || !self.random.percent(WAITING) {
+            return None;
+        }
+        self.world.count("sent with a wait");
+        let millis = WAITS.start + self.random.below(WAITS.end - WAITS.start);
+        Some(prost_types::Duration { seconds: 0, nanos: i32::try_from(millis).unwrap() * 1_000_000 })
+    }
+
     /// What a proxy has sent before the last try may have been applied too, at any later time.
     fn remember_tries(&self, key: &KeyLog, replica: usize, call: Call, invoked: i64, failed: bool) {
         let told = self.tries.swap(0, Ordering::Relaxed);
@@ -220,6 +239,7 @@ impl Client {
         stub: &mut LedgerServiceClient<Channel>,
         key: &KeyLog,
         call: Call,
+        wait: Option<prost_types::Duration>,
     ) -> Result<Outcome, Status> {
         let key = Some(key.name());
         let zero = Some(prost_types::Duration::default());
@@ -228,7 +248,7 @@ impl Client {
             Call::Claim { claim } => {
                 let claim_id = self.world.claim_id(claim);
                 let owner = format!("worker {}", self.number);
-                let request = proto::ClaimRequest { key, claim_id, owner, ..Default::default() };
+                let request = proto::ClaimRequest { key, claim_id, owner, wait, ..Default::default() };
                 match self.told(stub.claim(timely(request)).await)?.verdict {
                     Some(Verdict::Acquired(it)) => {
                         Outcome::Acquired { token: it.token, replayed: it.replayed, attempt: it.attempt }
@@ -242,7 +262,7 @@ impl Client {
                 }
             }
             Call::Lookup => {
-                let request = proto::LookupRequest { key, ..Default::default() };
+                let request = proto::LookupRequest { key, wait };
                 seen(&self.told(stub.lookup(timely(request)).await)?)?
             }
             Call::Complete { token } => {

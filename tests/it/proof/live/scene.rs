@@ -134,6 +134,16 @@ impl Live {
         self.run.summary(format!("{harm}; {seen}"));
     }
 
+    /// How many waits have ended like this, on all replicas, where they are observed.
+    pub(super) async fn waits(&self, outcome: &str) -> f64 {
+        let (name, label) = ("idempotency_ledger_wait_seconds_count", format!("outcome=\"{outcome}\""));
+        let mut all = 0.0;
+        for replica in &self.replicas {
+            all += replica.metric(name, &label).await;
+        }
+        all
+    }
+
     /// Waits until each replica grants again, at most for this time; how long that took.
     pub(super) async fn grants_again(&self, within: Duration) -> Duration {
         let grants = &self.world.grants;

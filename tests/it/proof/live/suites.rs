@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use super::deaths::Deaths;
 use super::proxy::Faults;
-use super::scene::{HISTORY, Live, SOAK};
+use super::scene::{HISTORY, Live, SOAK, Shape};
 use super::soak::{self, Soak};
 use super::world::{REPLAYED, STEADY};
 use super::{audit, harm, operator, pauses, policies, policies_after, policies_judged};
+use crate::harness::postgres::Cluster;
 use crate::proof::run::Run;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_are_linearizable() {
-    let mut live = Live::start(HISTORY, 10_000, 24).await;
+    let run = Run::new(HISTORY, 10_000);
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
+    let url = cluster.url("postgres");
+    let shape = Shape { consumers: REPLAYED, ..Shape::observed(24) };
+    let mut live = Live::over(run, cluster, &url, shape).await;
     loop {
         let calls = live.world.calls.load(Ordering::Relaxed);
         live.run.progress(calls, "calls");
@@ -23,7 +28,15 @@ async fn histories_are_linearizable() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    live.end("three replicas".into()).await;
+    let (granted, answered) = (live.waits("granted").await, live.waits("answered").await);
+    if granted == 0.0 || answered == 0.0 {
+        live.run
+            .fail(format!("{granted} calls that waited were granted their key, {answered} answered"), &[]);
+    }
+    live.end(format!(
+        "three replicas, {granted} calls that waited were granted their key, {answered} answered otherwise"
+    ))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
