@@ -2,7 +2,7 @@
 
 use super::mutants::*;
 use super::promises::Promise::{self, *};
-use super::rules::{Compare, Folding, RULES, Rules};
+use super::rules::{Compare, Folding, RULES, Rules, Waking};
 use super::scenarios::SCENARIOS;
 use super::search::search;
 
@@ -46,6 +46,10 @@ const BUGS: &[Bug] = &[
     ),
     ("counts each change of one write", folding(Folding::TwoSteps), "folds", OneStep),
     ("answers though the write is lost", folding(Folding::AnswersTheLost), "folds", TokenOfOneClaim),
+    ("grants a waiter without a round", waking(Waking::TakesTheKey), "waits", TokenOfOneClaim),
+    ("wakes a waiter with a stale token", waking(Waking::KeepsTheToken), "waits", NoGrantWhenDone),
+    ("marks an attempt at each repeat", core(marks_again), "loss-and-marks", MarksAlone),
+    ("forgets the first report", core(forgets_the_first_report), "expiry", DoublesAreSeen),
     (
         "refuses what it applied",
         Rules { says_unknown: false, ..RULES },
@@ -53,6 +57,10 @@ const BUGS: &[Bug] = &[
         RefusedChangesNothing,
     ),
 ];
+
+const fn waking(waking: Waking) -> Rules {
+    Rules { waking, ..RULES }
+}
 
 const fn folding(folding: Folding) -> Rules {
     Rules { folding, ..RULES }

@@ -119,6 +119,8 @@ impl Delivery {
             unknown: false,
             decided: None,
             behind: None,
+            rests: false,
+            woken_with: None,
         });
     }
 

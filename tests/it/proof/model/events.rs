@@ -31,6 +31,12 @@ pub(super) enum Event {
     Folded,
     FoldLost,
     FoldUnknown,
+    Marked,
+    Doubled,
+    /// A Claim that waited is granted the key.
+    Waited,
+    /// It is answered that the message is completed.
+    WaitedForCompletion,
 }
 
 impl OneKey {
@@ -44,6 +50,13 @@ impl OneKey {
 
     pub(super) fn note_decision(&self, call: &Call, row: Option<&Entry>, decision: &Decision) {
         let written = decision.write.is_some();
+        if call.rests {
+            match &decision.answer {
+                Ok(Reply::Verdict(Verdict::Acquired { .. })) => self.note(Event::Waited),
+                Ok(Reply::Verdict(Verdict::Completed { .. })) => self.note(Event::WaitedForCompletion),
+                Ok(_) | Err(_) => {}
+            }
+        }
         match &decision.answer {
             Ok(Reply::Verdict(Verdict::Acquired { replayed: true, .. })) => {
                 self.note(if written { Event::Rearmed } else { Event::ReplayedClaim });

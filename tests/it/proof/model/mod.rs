@@ -3,7 +3,7 @@
 //! One key; three deliveries of its message, two of them in one process; servers that work on their
 //! calls as `ledger::batch` does, with the real `decide`; the purge, with the real `purge`; the
 //! store's clock, which stands still or goes on at any moment; an operator. Calls are repeated,
-//! delayed and duplicated; loss and crashes are calls that never move on.
+//! delayed and duplicated; Claims wait for another verdict; loss and crashes are calls that never move on.
 
 mod bugs;
 mod client;
@@ -19,6 +19,7 @@ mod runs;
 mod scenarios;
 mod search;
 mod server;
+mod waits;
 mod world;
 
 use self::rules::RULES;

@@ -215,6 +215,33 @@ pub(super) fn writes_with_refusal(
     decision
 }
 
+fn is_complete(command: &Command) -> bool {
+    matches!(command, Command::Settle(_, Settle::Complete { .. }))
+}
+
+pub(super) fn marks_again(key: &Key, row: Row<'_>, command: &Command, context: &Context<'_>) -> Decision {
+    misread(key, row, command, context, |row| {
+        if is_complete(command) {
+            row.history.iter_mut().for_each(|past| past.reported_done = false);
+        }
+    })
+}
+
+pub(super) fn forgets_the_first_report(
+    key: &Key,
+    row: Row<'_>,
+    command: &Command,
+    context: &Context<'_>,
+) -> Decision {
+    let mut decision = decide(key, row, command, context);
+    if let Some(next) = &mut decision.write
+        && is_complete(command)
+    {
+        next.doubled = false;
+    }
+    decision
+}
+
 pub(super) fn forgets_doubt(key: &Key, row: Row<'_>, command: &Command, context: &Context<'_>) -> Decision {
     let mut decision = decide(key, row, command, context);
     if let Some(next) = &mut decision.write

@@ -9,7 +9,7 @@ use super::events::Event;
 use super::properties::{promised, witnessed};
 use super::rules::Rules;
 use super::scenarios::{Bounds, Scenario, TICK};
-use super::world::{Action, World};
+use super::world::{Action, Said, World};
 
 /// Longer than anything is retained.
 const LEAP: Span = Span::from_secs(2 * 3_600);
@@ -91,6 +91,9 @@ impl Model for OneKey {
             Action::Guess(number, place) => self.guess(&mut next, number, place),
             Action::Load(number, place) => self.load(&mut next, number, place),
             Action::Fold(first, second) => self.fold(&mut next, first, second),
+            Action::Wait(number, place) => self.wait(&mut next, number, place),
+            Action::Over(number, place) => self.answer(&mut next, number, place, Said::NotNow),
+            Action::Wake(number, place) => self.wake(&mut next, number, place),
             Action::Write(number, place) => self.write(&mut next, number, place, true),
             Action::WriteUnknown(number, place) => self.write(&mut next, number, place, false),
             Action::Tick => {

@@ -1,6 +1,6 @@
 //! What the ledger promises, checked at each step: docs/contract.md, section 9.
 
-use idempotency_ledger::domain::{ClosedBy, Decision, Entry, State, StoreTime};
+use idempotency_ledger::domain::{Attempt, ClosedBy, Decision, Entry, State, StoreTime};
 
 use super::world::{Call, DELIVERIES, Op, Said};
 
@@ -23,6 +23,8 @@ pub(super) enum Promise {
     GuessesAreDecisions,
     Retained,
     OneStep,
+    MarksAlone,
+    DoublesAreSeen,
 }
 
 /// What the checks remember of the past, and no more: each fact multiplies the states.
@@ -50,12 +52,14 @@ pub(super) struct Memory {
     /// contradicted itself.
     excused: bool,
     /// Those that were broken, a bit each.
-    broken: u16,
+    broken: u32,
+    /// The tokens whose Completes have reported the message done.
+    reported: [i64; DELIVERIES],
 }
 
 impl Memory {
     pub(super) fn keeps(&self, promise: Promise) -> bool {
-        self.broken & (1 << promise as u16) == 0
+        self.broken & (1 << promise as u32) == 0
     }
 
     /// How many grants there were.
@@ -69,13 +73,18 @@ impl Memory {
     }
 
     fn must(&mut self, promise: Promise, kept: bool) {
-        self.broken |= u16::from(!kept) << promise as u16;
+        self.broken |= u32::from(!kept) << promise as u32;
     }
 
     /// A server decided on what it loaded.
     pub(super) fn decided(&mut self, delivery: usize, call: &Call, row: Option<&Entry>, decision: &Decision) {
         let refused = decision.answer.is_err();
-        self.must(Promise::RefusedChangesNothing, !refused || decision.write.is_none());
+        let is_mark = |next: &Entry| {
+            let counts = |row: &Entry| next.superseded_completes == row.superseded_completes + 1;
+            call.op == Op::Complete && row.is_some_and(|row| counts(row) && *row == without_marks(next, row))
+        };
+        let changes = decision.write.as_ref().is_some_and(|next| !is_mark(next));
+        self.must(Promise::RefusedChangesNothing, !refused || !changes);
         if self.settled == Some((call.op, call.token)) {
             self.must(Promise::RepeatsAreReplayed, !refused && decision.write.is_none());
         }
@@ -112,6 +121,30 @@ impl Memory {
         self.answered(delivery, call, Some(row), said);
     }
 
+    /// The mark of a superseded Complete was committed.
+    pub(super) fn marked(&mut self, call: &Call, before: &Entry, after: &Entry) {
+        let marks = |row: &Entry| row.history.iter().filter(|past| past.reported_done).count();
+        let is_own = |past: &&Attempt| past.token == Some(call.token) && past.reported_done;
+        let own = after.history.iter().find(is_own).is_some_and(|past| past.outcome != ClosedBy::Complete);
+        let once = marks(after) == marks(before) + 1
+            && after.superseded_completes == before.superseded_completes + 1
+            && after.version == before.version + 1;
+        let alone = *before == without_marks(after, before);
+        self.must(Promise::MarksAlone, call.op == Op::Complete && own && once && alone);
+        self.reports(call.token, after);
+    }
+
+    /// A Complete with this token was applied, or has left its mark.
+    fn reports(&mut self, token: i64, after: &Entry) {
+        if !self.reported.contains(&token)
+            && let Some(free) = self.reported.iter_mut().find(|known| **known == 0)
+        {
+            *free = token;
+        }
+        let doubled = self.reported.iter().filter(|known| **known != 0).count() > 1;
+        self.must(Promise::DoublesAreSeen, self.excused || after.doubled == doubled);
+    }
+
     /// A call's write was committed.
     pub(super) fn committed(
         &mut self,
@@ -142,6 +175,9 @@ impl Memory {
             self.settled = Some((call.op, call.token));
         }
         self.done |= after.state == State::Completed;
+        if call.op == Op::Complete {
+            self.reports(call.token, after);
+        }
         // A write can come so late that its lease is over already.
         self.clock(Some(after), now);
         self.answered(delivery, call, Some(after), said);
@@ -227,6 +263,7 @@ impl Memory {
         self.reserved = Default::default();
         self.done = false;
         self.settled = None;
+        self.reported = Default::default();
     }
 
     /// A holder runs the effect at a provider that refuses all but the highest token it has seen.
@@ -243,5 +280,21 @@ impl Memory {
         self.must(Promise::EffectOnce, once || self.expired);
         self.must(Promise::AnnouncedEffectOnce, once || !announced);
         accepted
+    }
+}
+
+/// A row with the marks, and the version, of another one.
+fn without_marks(row: &Entry, other: &Entry) -> Entry {
+    let history = row
+        .history
+        .iter()
+        .zip(&other.history)
+        .map(|(past, other)| Attempt { reported_done: other.reported_done, ..past.clone() });
+    Entry {
+        version: other.version,
+        superseded_completes: other.superseded_completes,
+        doubled: other.doubled,
+        history: history.collect(),
+        ..row.clone()
     }
 }

@@ -34,6 +34,8 @@ pub(super) fn promised() -> Vec<(Promise, Property<OneKey>)> {
         "guesses are decisions": GuessesAreDecisions,
         "retention is kept": Retained,
         "a write is one step of the version": OneStep,
+        "a mark is on the attempt that reports, once, and changes nothing else": MarksAlone,
+        "a second report of a message is seen": DoublesAreSeen,
     }
 }
 
@@ -69,5 +71,9 @@ pub(super) fn witnessed() -> Vec<(Event, Property<OneKey>)> {
         "two calls are written together": Folded,
         "a write of two calls is lost": FoldLost,
         "the outcome of two calls is unknown": FoldUnknown,
+        "a superseded Complete leaves a mark": Marked,
+        "two claims report the message done": Doubled,
+        "a waiting claim is granted the key": Waited,
+        "a waiting claim is answered the completion": WaitedForCompletion,
     }
 }

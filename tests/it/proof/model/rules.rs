@@ -17,6 +17,19 @@ pub(super) struct Rules {
     pub(super) folding: Folding,
     /// A call whose first try has an unknown outcome is never refused as not applied.
     pub(super) says_unknown: bool,
+    /// How a waiting Claim is answered once something has happened to its key.
+    pub(super) waking: Waking,
+}
+
+/// How a waiting Claim is answered once something has happened to its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waking {
+    /// By another look.
+    Looks,
+    /// Once the key may be granted, `acquired`, without a round.
+    TakesTheKey,
+    /// Once its claim was granted the key, the token of that grant, however long ago that was.
+    KeepsTheToken,
 }
 
 /// How two calls are decided together, and written once.
@@ -57,4 +70,5 @@ pub(super) const RULES: Rules = Rules {
     fresh_versions: true,
     folding: Folding::InOrder,
     says_unknown: true,
+    waking: Waking::Looks,
 };

@@ -32,6 +32,8 @@ pub(super) struct Bounds {
     pub(super) changes: u8,
     /// Pairs of calls that a server carries out together.
     pub(super) folds: u8,
+    /// Claims that wait for another verdict.
+    pub(super) waits: u8,
     /// They may be forced.
     pub(super) force: bool,
 }
@@ -59,6 +61,7 @@ const CALM: Bounds = Bounds {
     purges: 0,
     changes: 0,
     folds: 0,
+    waits: 0,
     force: false,
 };
 
@@ -142,7 +145,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         on_expiry: OnExpiry::Reclaim,
         max_attempts: NO_LIMIT,
         bounds: Bounds { deliveries: 3, ticks: 2, ..CALM },
-        sees: &[Reclaim, LateComplete, Fenced, Backoff],
+        sees: &[Reclaim, LateComplete, Fenced, Backoff, Marked, Doubled],
     },
     Scenario {
         name: "two-purges",
@@ -164,6 +167,20 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         max_attempts: NO_LIMIT,
         bounds: Bounds { folds: 1, ticks: 2, ..CALM },
         sees: &[Reclaim, LateComplete],
+    },
+    Scenario {
+        name: "loss-and-marks",
+        on_expiry: OnExpiry::Reclaim,
+        max_attempts: NO_LIMIT,
+        bounds: Bounds { repeats: 1, ticks: 2, ..CALM },
+        sees: &[Marked, Doubled],
+    },
+    Scenario {
+        name: "waits",
+        on_expiry: OnExpiry::Reclaim,
+        max_attempts: NO_LIMIT,
+        bounds: Bounds { waits: 2, repeats: 1, ticks: 1, ..CALM },
+        sees: &[Waited, WaitedForCompletion, Backoff],
     },
     Scenario {
         name: "contradiction",

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{
-    Claim, Claimant, ClosedBy, Command, Context, Decision, Entry, Settle, Span, State, StoreTime, is_over,
+    Attempt, Claim, Claimant, ClosedBy, Command, Context, Decision, Entry, Settle, Span, State, StoreTime,
+    is_over,
 };
 use uuid::Uuid;
 
@@ -26,6 +27,7 @@ impl OneKey {
                 if self.guess_holds(world, call) {
                     actions.push(Action::Guess(number, place));
                 }
+                self.waiting_actions(world, call, (number, place), actions);
             }
         }
     }
@@ -35,6 +37,7 @@ impl OneKey {
     fn guess_holds(&self, world: &World, call: &Call) -> bool {
         let row = world.row.as_deref();
         !call.unknown
+            && !call.rests
             && match call.op {
                 Op::Claim => row.is_none(),
                 Op::Complete => {
@@ -68,6 +71,7 @@ impl OneKey {
             version: row.version + 1,
             state: State::Completed,
             closed_by: ClosedBy::Complete,
+            doubled: row.doubled || row.superseded_completes > 0,
             closed_at: Some(now),
             updated_at: now,
             retain_until: Some(now + row.retention.max(self.policy.retention)),
@@ -137,8 +141,19 @@ impl OneKey {
     ) {
         let call = &world.deliveries[number].calls[place];
         let before = world.row.take();
-        self.note_commit(&world.memory, before.as_deref(), &next);
-        world.memory.committed(number, call, (before.as_deref(), &next), said, world.now);
+        if next.doubled {
+            self.note(Event::Doubled);
+        }
+        if let (Said::Refused(_), Some(before)) = (said, before.as_deref()) {
+            self.note(Event::Marked);
+            world.memory.marked(call, before, &next);
+        } else {
+            self.note_commit(&world.memory, before.as_deref(), &next);
+            world.memory.committed(number, call, (before.as_deref(), &next), said, world.now);
+        }
+        if let Said::Acquired(token) = said {
+            self.wakes(&mut world.deliveries[number], token);
+        }
         world.row = Some(next);
     }
 
@@ -235,9 +250,22 @@ pub(super) fn claim(number: usize) -> Claim {
     }
 }
 
-/// A row without what no decision looks at: rows that differ only in that are the same state.
+/// A row without what no decision looks at: rows that differ only in that are the same state. Of a past attempt a
+/// superseded Complete looks at the token, at the mark, and at whether it ended by COMPLETE.
 pub(super) fn trimmed(mut row: Entry) -> Entry {
-    row.history.clear();
+    for past in &mut row.history {
+        let outcome = if past.outcome == ClosedBy::Complete { ClosedBy::Complete } else { ClosedBy::Expiry };
+        *past = Attempt {
+            attempt: 0,
+            started_at: StoreTime(0),
+            ended_at: StoreTime(0),
+            owner: String::new(),
+            outcome,
+            error: String::new(),
+            token: past.token,
+            reported_done: past.reported_done,
+        };
+    }
     row.parked_at = None;
     for instant in [&mut row.created_at, &mut row.granted_at] {
         *instant = StoreTime(0);

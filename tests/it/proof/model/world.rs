@@ -33,6 +33,7 @@ pub(super) struct Spent {
     pub(super) purges: u8,
     pub(super) changes: u8,
     pub(super) folds: u8,
+    pub(super) waits: u8,
 }
 
 /// One delivery of the message, in the hands of one thread, with a `claim_id` of its own.
@@ -92,6 +93,10 @@ pub(super) struct Call {
     pub(super) decided: Option<Decided>,
     /// Decided together with another call, whose write carries it: the number of the fold.
     pub(super) behind: Option<u8>,
+    /// It was not granted the key, and waits for another verdict: its next look is its answer.
+    pub(super) rests: bool,
+    /// What another call of the same claim was granted meanwhile. Only a seeded bug knows it.
+    pub(super) woken_with: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -165,6 +170,12 @@ pub(super) enum Action {
     Guess(usize, usize),
     /// A server loads the row and decides.
     Load(usize, usize),
+    /// A server loads the row, and lets a Claim wait that it does not grant.
+    Wait(usize, usize),
+    /// A wait is over: the Claim is answered what its last look found.
+    Over(usize, usize),
+    /// A waiting Claim is answered without a look: what only a seeded bug does.
+    Wake(usize, usize),
     /// A server loads the row and decides two calls, the second one on what the first one left.
     Fold((usize, usize), (usize, usize)),
     /// A server writes what it has decided, unless the row has changed.
