@@ -12,8 +12,9 @@ NO_EFFECT = {400, 401, 403, 404, 409, 422, 429}  # The key is free again, also f
 
 
 class Idempotency:
-    def __init__(self, app, api, ledger, tenant=lambda scope: "", required=True, body_max=1 << 20, result_max=16_384):
-        self.app, self.api, self.ledger, self.tenant, self.required = app, api, Ledger(ledger), tenant, required
+    def __init__(self, app, api, ledger, tenant=lambda scope: "", required=True, body_max=1 << 20, result_max=16_384, wait=5):
+        self.app, self.api, self.tenant, self.required = app, api, tenant, required
+        self.ledger = Ledger(ledger, wait=wait)  # How long a repeat waits for the first answer, in seconds.
         self.body_max, self.result_max = body_max, result_max
 
     async def __call__(self, scope, receive, send):

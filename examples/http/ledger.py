@@ -43,8 +43,9 @@ def seconds(duration):
 
 
 class Ledger:
-    def __init__(self, address, token=None, tls=None):
-        self.address, self.tls = address, tls
+    def __init__(self, address, token=None, tls=None, wait=5):
+        """`wait`: how many seconds a claim waits for another verdict; less where CLAIM_WITHIN has no room for them."""
+        self.address, self.tls, self.wait = address, tls, wait
         self.host, _, self.port = address.rpartition(":")
         self.working = set()
         self.token = f"authorization: Bearer {token}\r\n" if token else ""
@@ -54,18 +55,26 @@ class Ledger:
         the ledger has found. A caller that is cancelled does not interrupt the work.
         """
         fingerprint, begun = base64.b64encode(hashlib.sha256(body).digest()).decode(), time.monotonic()
-        claim = {"key": key, "claimId": str(uuid.uuid4()), "fingerprint": fingerprint}
+        claim = {"key": key, "claimId": str(uuid.uuid4()), "fingerprint": fingerprint, "wait": f"{self.wait}s"}
         try:
-            found = await self.call("Claim", CLAIM_WITHIN, **claim)
+            found = await self.call("Claim", CLAIM_WITHIN, ANSWER_WITHIN + self.wait, **claim)
         except Refused as error:
             raise Away from error
         if "acquired" not in found:
             return found
+        answered = time.monotonic()
         held = Held(self, key, found["acquired"], begun)
         if held.may_have_happened:
             held.announced = True
             await held.settle(*held.failure("an earlier attempt had announced its effect"))
             return {"advice": "ADVICE_DEAD_LETTER"}
+        if answered > begun + (held.until - begun) / 3:
+            # It has waited, and the age of the grant is not known here: the lease counts from a renewal.
+            held.until = answered + (held.until - begun)
+            try:
+                await held.renew()
+            except Refused as error:
+                raise Away from error
         working = asyncio.ensure_future(held.run(work))
         self.working.add(working)
         working.add_done_callback(self.working.discard)
@@ -76,8 +85,9 @@ class Ledger:
         until, wait, after = time.monotonic() + within, 0.05, 1
         while True:
             try:
-                async with asyncio.timeout(min(until - time.monotonic(), answer_within)):
-                    status, headers, answer = await self.once(method, json.dumps(message).encode())
+                left = min(until - time.monotonic(), answer_within)
+                async with asyncio.timeout(left):
+                    status, headers, answer = await self.once(method, json.dumps(message).encode(), left)
                 if status == 200:
                     return json.loads(answer)
                 if status < 429:
@@ -90,11 +100,13 @@ class Ledger:
             await asyncio.sleep(wait)
             wait = min(wait * 2, 2)
 
-    async def once(self, method, body):
+    async def once(self, method, body, left):
+        """`left`: when the server is to have answered, in seconds. It ends a wait before that."""
         reader, writer = await asyncio.open_connection(self.host.strip("[]"), self.port, ssl=self.tls)
         try:
             writer.write(f"POST {SERVICE}{method} HTTP/1.1\r\nhost: {self.address}\r\ncontent-type: application/json\r\n"
-                         f"{self.token}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+                         f"connect-timeout-ms: {max(1, int(left * 1000))}\r\n{self.token}content-length: {len(body)}\r\n"
+                         "connection: close\r\n\r\n".encode() + body)
             status = int((await reader.readline()).split()[1])
             headers = http.client.parse_headers(io.BytesIO(await reader.readuntil(b"\r\n\r\n")))
             length = int(headers["content-length"])

@@ -24,7 +24,7 @@ class Shop:
     """An application. The body of a request says what it does."""
 
     def __init__(self):
-        self.effects, self.begun, self.go, self.ended = [], asyncio.Event(), asyncio.Event(), []
+        self.effects, self.begun, self.go, self.ended, self.takes = [], asyncio.Event(), asyncio.Event(), [], 0
 
     async def __call__(self, scope, receive, send):
         event = await receive()
@@ -40,6 +40,7 @@ class Shop:
             self.begun.set()
             try:
                 await self.go.wait()
+                await asyncio.sleep(self.takes)
             except asyncio.CancelledError:
                 self.ended.append(asked)
                 raise
@@ -128,9 +129,9 @@ async def first_and_again(server):
 
 
 async def in_progress(server):
-    """again, in progress: 409, and never a second effect, however long the first one takes"""
+    """again, in progress beyond the wait: 409, and never a second effect, however long the first one takes"""
     shop = Shop()
-    app = server.before(shop)
+    app = server.before(shop, wait=0.2)
     first = asyncio.ensure_future(ask(app, {"wait": 1}, "slow"))
     await shop.begun.wait()
     for _ in range(5):  # The lease is one second.
@@ -141,6 +142,35 @@ async def in_progress(server):
     (await first).says(201)
     (await ask(app, {"wait": 1}, "slow")).says(201, idempotency_replayed="true")
     assert len(shop.effects) == 1
+
+
+async def waits(server):
+    """again, in progress: waits for the first answer; where the first one fails, one of those that wait runs"""
+    shop = Shop()
+    app = server.before(shop)
+    first = asyncio.ensure_future(ask(app, {"wait": 1}, "waits"))
+    await shop.begun.wait()
+    repeats = [asyncio.ensure_future(ask(app, {"wait": 1}, "waits")) for _ in range(3)]
+    await asyncio.sleep(1.5)  # Longer than the lease.
+    assert not any(repeat.done() for repeat in repeats), "they wait"
+    shop.go.set()
+    (await first).says(201, idempotency_replayed=None)
+    for repeat in repeats:
+        (await repeat).says(201, idempotency_replayed="true")
+    assert len(shop.effects) == 1
+    # The first one is broken, and each of those that wait is granted the key in its turn, under its own lease.
+    shop.go.clear(), shop.begun.clear()
+    shop.takes = 0.5
+    asked = {"wait": 1, "broken": 1}
+    first = asyncio.ensure_future(ask(app, asked, "fails"))
+    await shop.begun.wait()
+    repeats = [asyncio.ensure_future(ask(app, asked, "fails")) for _ in range(2)]
+    await asyncio.sleep(1.5)
+    assert len(shop.effects) == 2 and not any(repeat.done() for repeat in repeats)
+    shop.go.set()
+    for answer in (first, *repeats):
+        assert (await answer).says(503).body == b'{"paid": true}', "the application's own answer"
+    assert len(shop.effects) == 4
 
 
 async def another_body(server):
@@ -263,7 +293,7 @@ async def main(binary):
         folder = pathlib.Path(folder)
         server = Server(binary, folder)
         try:
-            cases = (first_and_again, in_progress, another_body, missing_and_malformed, corrected, large, failures, died,
+            cases = (first_and_again, in_progress, waits, another_body, missing_and_malformed, corrected, large, failures, died,
                      client_gone)
             for case, ended in zip(cases, await asyncio.gather(*(case(server) for case in cases), return_exceptions=True)):
                 if ended:
