@@ -158,8 +158,13 @@ impl Client {
 
     /// A request that is answered in time, or not at all.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
+        self.request_after(Duration::ZERO, message)
+    }
+
+    /// A request of a call that may wait this long at the server before it is answered.
+    pub(super) fn request_after<T>(&self, wait: Duration, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.set_timeout(self.reach.timeout);
+        request.set_timeout(self.reach.timeout + wait);
         request
     }
 }

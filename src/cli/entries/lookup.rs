@@ -1,5 +1,7 @@
 //! `entries lookup`: what a Claim would find, as a consumer may ask for it.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use super::Key;
@@ -9,7 +11,8 @@ use crate::cli::enums;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::Tone;
 use crate::cli::table::{Cell, Table};
-use crate::cli::text::{clean, counted, exact, instant};
+use crate::cli::text::{clean, counted, duration, exact, instant};
+use crate::duration_arg::DurationArg;
 use crate::rpc::proto::lookup_response::Found;
 use crate::rpc::proto::{Completed, EntryState, LookupRequest, LookupResponse};
 
@@ -18,13 +21,20 @@ use crate::rpc::proto::{Completed, EntryState, LookupRequest, LookupResponse};
 pub(in crate::cli) struct Lookup {
     #[command(flatten)]
     key: Key,
+    /// How long to wait until the message is completed, given up or parked; the server waits for up to its max_wait
+    #[arg(long, default_value = "0s", value_name = "DURATION")]
+    wait: DurationArg,
 }
+
+/// The longest `max_wait` of a server.
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 impl Lookup {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut ledger = client.connect_ledger().await?;
-        let request = LookupRequest { key: Some(self.key.message()), wait: None };
-        let found = ledger.lookup(client.request(request)).await;
+        let wait = Duration::from(self.wait);
+        let request = LookupRequest { key: Some(self.key.message()), wait: Some(duration(wait)) };
+        let found = ledger.lookup(client.request_after(wait.min(WAIT_MAX), request)).await;
         let found = found.map_err(|status| Problem::of(&status))?.into_inner();
         if client.screen.json() {
             client.screen.message("LookupResponse", &found)?;

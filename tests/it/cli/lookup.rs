@@ -8,12 +8,14 @@ use crate::harness::details::key;
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
 use crate::identity::People;
+use crate::waiting;
 
 on_both_stores!(
     lookup_shows_how_a_message_stands,
     lookup_needs_the_right_to_claim,
     lookup_of_a_dropped_result_shows_that_it_was_dropped,
     lookup_in_a_suppressing_run_does_not_call_the_message_new,
+    lookup_with_a_wait_shows_the_end_of_the_message,
 );
 
 async fn lookup_shows_how_a_message_stands(kind: Kind) {
@@ -81,5 +83,22 @@ async fn lookup_in_a_suppressing_run_does_not_call_the_message_new(kind: Kind) {
     ask(&server, &look).await.is(0, "state  no entry: the message is new, or was forgotten\n");
     let in_run = ask(&server, &[&look[..], &["--replay-run", "run"]].concat()).await;
     in_run.says(0, &["no entry: the message is new, or was forgotten; or the run suppresses effects, and no entry is looked at"]);
+    server.stop().await;
+}
+
+async fn lookup_with_a_wait_shows_the_end_of_the_message(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let look = ["entries", "lookup", "c", "tests", "1"];
+    let token = take(&server, "1").await;
+    let waits = [&look[..], &["--wait", "9s"]].concat();
+    let (shown, ()) = tokio::join!(ask(&server, &waits), async {
+        waiting::until_waiting(&server, 1).await;
+        waiting::complete(&server, "1", token).await;
+    });
+    shown.says(0, &["COMPLETED", "4 bytes"]);
+    take(&server, "2").await;
+    // The deadline of the call is behind the end of the wait.
+    let held = ["entries", "lookup", "c", "tests", "2", "--wait", "1500ms", "--timeout", "1s"];
+    ask(&server, &held).await.says(0, &["IN_PROGRESS"]);
     server.stop().await;
 }
