@@ -73,6 +73,10 @@ def told(reason, values):
     return {of("idempotency_ledger_alerts_total", f'reason="{reason}",{A}'): values}
 
 
+def waits(**outcomes):
+    return {of("idempotency_ledger_wait_seconds_count", f'outcome="{outcome}",{A}'): f"0+{count}x200" for outcome, count in outcomes.items()}
+
+
 def doubled(values):
     return {of("idempotency_ledger_doubled_effects_total", f'consumer="c",{A}'): values}
 
@@ -233,6 +237,9 @@ TABLE = [
     # A few at each of two servers.
     ("PrincipalLimited", {"limit": "calls"}, limited("calls", "0+4x200") | limited("calls", "0+4x200", 'instance="b"'),
      limited("calls", "0+2x200") | limited("calls", "0+2x200", 'instance="b"')),
+    ("WaitsRefused", {}, waits(no_place=12, answered=88), waits(no_place=9, over=60, answered=31)),
+    # A call every five minutes, which finds its connection full.
+    ("WaitsRefused", {}, waits(no_place=2), waits(no_place=0.2)),
     ("ServerFull", {"instance": "a", "resource": "request_bytes"}, full("request_bytes", "0x194 1x6"), full("request_bytes", STANDS)),
     ("ServerFull", {"instance": "a", "resource": "answer_bytes"}, full("answer_bytes", "0+1x200"), full("answer_bytes", "0x100 5x100")),
     ("StreamsEnded", {"why": "answer_stalled"}, ended("answer_stalled", "0+6x200") | ended("answer_stalled", "0+6x200", 'instance="b"'),
@@ -322,6 +329,9 @@ BREAKS = [
     ("RevocationListOld", "- time() < 0", "- time() < 3600"),
     ("PrincipalLimited", "principal_refusals_total", "refusals_total"),
     ("PrincipalLimited", "sum by (job, limit) (rate(idempotency_ledger_principal", "max by (job, limit) (rate(idempotency_ledger_principal"),
+    ("WaitsRefused", 'rate(idempotency_ledger_wait_seconds_count{outcome="no_place"}', 'rate(idempotency_ledger_wait_seconds_count{outcome=~"no_place|over"}'),
+    ("WaitsRefused", "[10m])) > 0.1", "[10m])) > 0.01"),
+    ("WaitsRefused", "[10m])) > 10", "[10m])) > 0"),
     ("ServerFull", "server_full_total[10m])) > 0", "server_full_total[10m])) > 9"),
     ("ServerFull", "sum by (job, instance, resource)", "sum by (job, resource)"),
     ("StreamsEnded", "streams_ended_total[10m])) > 100", "streams_ended_total[10m])) > 1000"),
