@@ -139,6 +139,7 @@ step_operators() {
 step_redelivery() {
     need nats-server
     on_both_stores tests/python/redelivery.py
+    on_both_stores tests/python/large_results.py
     on_both_stores tests/python/leftover_run.py
 }
 

@@ -1,0 +1,124 @@
+"""The consumers of examples/, plain and guarded, with results around and beyond the bound: each message has one effect.
+
+A result that is too large must not refuse the Complete: the next delivery would repeat the effect. What was left out is seen in
+the metrics and in the log; tests/observe/alerts.py fires the alert.
+"""
+
+import asyncio
+import importlib.util
+import json
+import sqlite3
+import sys
+import urllib.request
+
+from running import ROOT, Running, checked, free_port, options
+
+import grpc
+from protocol import handle
+from sinks import Sinks
+from stubs import pb, rpc
+
+BOUND = 16_384
+SIZES = (BOUND, BOUND + 1, 1_000_000, 5_000_000)
+DELIVERIES = 5  # of each message: what a broker does until it is acknowledged, and twice more
+
+
+def guarded_consumer():
+    """examples/guard/consumer.py. The plain example has a module of the same name."""
+    guard = ROOT / "examples" / "guard"
+    sys.path.insert(0, str(guard))
+    spec = importlib.util.spec_from_file_location("guarded_consumer", guard / "consumer.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Plain:
+    """examples/consumer: its protocol, and the sink that counts every effect."""
+
+    def __init__(self, ledger, path):
+        self.ledger, self.sinks = ledger, Sinks(path / "sinks.db")
+
+    async def deliver(self, key, size):
+        async def process(_claim):
+            self.sinks.plain(key.id)
+            return bytes(size)
+
+        return await handle(self.ledger, pb.ClaimRequest(key=key, owner="plain"), process)
+
+    def effects(self, message_id):
+        return self.sinks.count("plain", message_id)
+
+
+class Guarded:
+    """examples/guard: the effect is a row in the consumer's own database."""
+
+    def __init__(self, ledger, path):
+        self.ledger, self.module, self.file = ledger, guarded_consumer(), path / "shop.db"
+        with sqlite3.connect(self.file) as database:
+            for schema in ("sqlite", "payments"):
+                database.executescript((ROOT / "examples" / "guard" / f"{schema}.sql").read_text())
+        self.database = self.module.open_database(f"sqlite:{self.file}")
+        self.pay = self.module.pay
+
+    async def deliver(self, key, size):
+        self.module.pay = lambda execute, event: self.pay(execute, event).ljust(size, b"\0")
+        event = {"source": key.source, "id": key.id, "data": {"amount": 42}}
+        return await self.module.deliver(event, key.consumer, self.ledger, self.database)
+
+    def effects(self, message_id):
+        with sqlite3.connect(self.file) as database:
+            return database.execute("SELECT count(*) FROM payments WHERE id = ?", (message_id,)).fetchone()[0]
+
+
+async def one_effect(ledger, consumer, name):
+    for size in SIZES:
+        key = pb.EntryKey(consumer=name, source="shop", id=f"order-{size}")
+        advices = [(await consumer.deliver(key, size))[0] for _ in range(DELIVERIES)]
+        assert advices == [pb.ADVICE_ACK] * DELIVERIES, (size, advices)
+        assert consumer.effects(key.id) == 1, f"{size} bytes: {consumer.effects(key.id)} effects"
+        found = (await ledger.Lookup(pb.LookupRequest(key=key), timeout=5)).completed
+        stored = size if size <= BOUND else 0
+        assert (len(found.result), found.result_dropped) == (stored, size > BOUND), size
+
+
+def seen(running, observe):
+    """Both consumers have had three results that were not stored, and one of these calls was refused as too large."""
+    with urllib.request.urlopen(f"http://{observe}/metrics", timeout=5) as answer:
+        metrics = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+    counted = metrics['idempotency_ledger_corrected_fields_total{field="result"}']
+    assert counted == "6", counted
+    # A call that is too large as a whole is refused before the ledger sees it.
+    handled = [float(value) for series, value in metrics.items()
+               if series.startswith("grpc_server_handled_total{") and 'grpc_method="Complete"' in series
+               and 'grpc_code="InvalidArgument"' in series]
+    assert sum(handled) == 2, handled
+    lines = [json.loads(line) for line in running.log("server").splitlines() if line.startswith("{")]
+    told = [line for line in lines if line.get("event") == "corrected"]
+    assert told and all((line["level"], line["field"]) == ("WARN", "result") for line in told), lines
+
+
+async def serve_both(running, ledger):
+    for name, consumer in (("plain", Plain), ("guarded", Guarded)):
+        await one_effect(ledger, consumer(ledger, running.path), name)
+
+
+def main():
+    chosen = options(__doc__)
+    with Running() as running:
+        observe = f"127.0.0.1:{free_port()}"
+        more = ("--observe-listen", observe, "--http-listen", "off", "--log-format", "json")
+        _, address = running.serve(chosen.binary, chosen.database_url, *more)
+
+        async def both():
+            async with grpc.aio.insecure_channel(address) as channel:
+                await serve_both(running, rpc.LedgerServiceStub(channel))
+
+        sys.exit(checked([
+            ("results of 16,384 bytes and more: one effect each, plain and guarded", lambda: asyncio.run(both())),
+            ("what was left out is seen in metrics and log", lambda: seen(running, observe)),
+        ]))
+
+
+if __name__ == "__main__":
+    main()
