@@ -2221,10 +2221,37 @@ MUTANTS = [
         ("src/ledger/mod.rs", "        self.inner.room.drain();\n", ""),
     ]),
     Mutant("WT14", "what another server changed is not looked at", "waiting::replicas", [
-        ("src/ledger/waiting/poller.rs", "self.room.polled(key.hash(), &sight(entry, loaded.reading.now));", "let _seen = (key.hash(), sight(entry, loaded.reading.now));"),
+        ("src/ledger/waiting/poller.rs", "            self.room.polled(key.hash(), &sight);\n", "            let _seen = sight;\n"),
     ]),
     Mutant("WT15", "the calls of a settled key look one by one", "waiting::", [
         ("src/ledger/waiting/room.rs", "(seats.len() > 1).then(", "(seats.len() > 10_000).then("),
+    ]),
+    Mutant("WT16", "a call whose wait ends when it is called keeps the others of its batch waiting", "ledger::waiting", [
+        ("src/ledger/waiting/call.rs", "(seated.called.try_recv().ok().flatten(), true)", "(None, true)"),
+    ]),
+    Mutant("WT17", "a backoff that begins during the wait is answered when the wait is over", "waiting::", [
+        ("src/ledger/waiting/room.rs", "call.until < due", "call.until < now"),
+    ]),
+    Mutant("WT18", "a mark moves the instant at which a key is due", "ledger::waiting", [
+        ("src/ledger/waiting/room.rs", "sight(Some(entry), now)", "sight(Some(entry), entry.updated_at.min(now))"),
+    ]),
+    Mutant("WT19", "the deadline of a call counts from the end of its request", "waiting::account", [
+        ("src/rpc/edge/layer.rs", "caller.admitted(&call, deadline, http1)", "caller.admitted(&call, deadline + Duration::from_secs(1), http1)"),
+    ]),
+    Mutant("WT20", "a look is another claim than its call", "proof::live::suites::histories", [
+        ("src/ledger/submit_waiting.rs", "        let request = Request::new(command.clone(),", "        let mut command = command.clone();\n        if let crate::domain::Command::Claim(claim) = &mut command {\n            claim.claimant.claim_id = uuid::Uuid::from_u128(claim.claimant.claim_id.as_u128() ^ 1);\n        }\n        let request = Request::new(command,"),
+    ]),
+    Mutant("WT21", "`entries lookup` does not wait", "cli::lookup", [
+        ("src/cli/entries/lookup.rs", "wait: Some(duration(wait)) }", "wait: Some(duration(wait * 0)) }"),
+    ]),
+    Mutant("WT22", "a row that cannot be read is not reported to a Lookup that waits", "waiting::replicas", [
+        ("src/ledger/waiting/poller.rs", "Err(_) => Sight::Settled,", "Err(_) => Sight::Claimable,"),
+    ]),
+    Mutant("WT23", "a repeat of a request in progress does not wait", "door::middleware", [
+        (HTTP_LEDGER, ', "wait": f"{self.wait}s"}', "}"),
+    ]),
+    Mutant("WT24", "a lease counts from the call that has waited for it", "door::middleware", [
+        (HTTP_LEDGER, "if answered > begun + (held.until - begun) / 3:", "if answered > begun + 1_000:"),
     ]),
     Mutant("RL1", "a Lookup among Claims of a held row is refused", "faults::held", [
         (FAILURES, "let (lookups, writers) = chain.split(|request| matches!(request.command, Command::Lookup));", "let (lookups, writers) = (None::<Chain>, Some(chain));"),
