@@ -21,7 +21,7 @@ use crate::rpc::proto::{Completed, EntryState, LookupRequest, LookupResponse};
 pub(in crate::cli) struct Lookup {
     #[command(flatten)]
     key: Key,
-    /// How long to wait until the message is completed, given up or parked; the server waits for up to its max_wait
+    /// How long to wait until the message is completed, given up or parked; the server bounds it
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     wait: DurationArg,
 }
