@@ -2230,7 +2230,7 @@ MUTANTS = [
         ("src/ledger/waiting/call.rs", "(seated.called.try_recv().ok().flatten(), true)", "(None, true)"),
     ]),
     Mutant("WT17", "a backoff that begins during the wait is answered when the wait is over", "waiting::", [
-        ("src/ledger/waiting/room.rs", "call.until < due", "call.until < now"),
+        ("src/ledger/waiting/room.rs", "call.until < due", "call.until < tokio::time::Instant::now()"),
     ]),
     Mutant("WT18", "a mark moves the instant at which a key is due", "ledger::waiting", [
         ("src/ledger/waiting/room.rs", "sight(Some(entry), now)", "sight(Some(entry), entry.updated_at.min(now))"),

@@ -22,8 +22,8 @@ pub(super) type Call = Option<Arc<Together>>;
 struct Resting {
     /// Where it receives the order to look, once until it has looked.
     call: mpsc::Sender<Call>,
-    /// When its wait is over.
-    until: Instant,
+    /// When its wait is over, by the clock of its call.
+    until: tokio::time::Instant,
 }
 
 #[derive(Default)]
@@ -53,13 +53,13 @@ impl Waiting {
 
     fn seen(&mut self, key: KeyHash, sight: &Sight, polled: bool) {
         if let Some(line) = self.lines.get_mut(&key) {
-            let (mut called, now) = (line.seen(sight, polled), Instant::now());
+            let mut called = line.seen(sight, polled);
             if let Sight::NotDue(span) = sight {
-                let due = now + span.to_std();
+                let due = tokio::time::Instant::now() + span.to_std();
                 let is_over = |seat| self.calls.get(&seat).is_some_and(|call| call.until < due);
                 called.extend(line.is_not_due_for(is_over));
             }
-            self.note_due(key, sight, now);
+            self.note_due(key, sight, Instant::now());
             self.call(&called);
         }
     }
@@ -84,7 +84,7 @@ pub(super) struct Waiter<'a> {
     /// `None` if all callers are the same one.
     pub(super) principal: Option<&'a str>,
     /// When its wait is over.
-    pub(super) until: Instant,
+    pub(super) until: tokio::time::Instant,
 }
 
 impl Room {
