@@ -64,10 +64,12 @@ impl Maker {
         match self.ids {
             Ids::Random => random::id(),
             Ids::V7 | Ids::Ulid => random::id_with_time(),
-            Ids::ObjectId => Uuid::from_u64_pair(millis() / 1_000 << 32 | number() & OBJECT_ID_COUNTER, low),
+            Ids::ObjectId => {
+                Uuid::from_u64_pair((millis() / 1_000) << 32 | (number() & OBJECT_ID_COUNTER), low)
+            }
             Ids::Snowflake => {
                 let time = millis().saturating_sub(SNOWFLAKE_EPOCH) << SNOWFLAKE_SHIFT;
-                Uuid::from_u64_pair(time | number() & SNOWFLAKE_SEQUENCE, low)
+                Uuid::from_u64_pair(time | (number() & SNOWFLAKE_SEQUENCE), low)
             }
             Ids::Decimal | Ids::Offset => Uuid::from_u64_pair(number(), low),
         }
