@@ -1,0 +1,52 @@
+"""The channel of an `AsyncLedger`, made with the first call in each event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Optional
+
+import grpc
+import grpc.aio
+
+from ._connection import Connection
+from ._core.steps import Send
+from ._failure import failure_of
+from ._proto import ledger_pb2_grpc as rpc
+from ._telemetry import metadata
+from .errors import Closed
+
+
+class AioTransport:
+    """Sends calls on the event loop that runs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._closed = False
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._channel: Optional[grpc.aio.Channel] = None
+        self._stub: Any = None
+
+    def _method(self, name: str) -> Any:
+        if self._closed:
+            raise Closed("the ledger's client is closed")
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            credentials, options = self._connection.credentials(), self._connection.options()
+            target, _ = self._connection.target()
+            self._channel = (grpc.aio.secure_channel(target, credentials, options) if credentials
+                             else grpc.aio.insecure_channel(target, options))
+            self._stub, self._loop = rpc.LedgerServiceStub(self._channel), loop  # type: ignore[no-untyped-call]
+        return getattr(self._stub, name)
+
+    async def send(self, step: Send) -> Any:
+        """The answer to a call, or its `Failure`."""
+        try:
+            return await self._method(step.method)(step.request, timeout=step.timeout, metadata=metadata())
+        except grpc.RpcError as error:
+            return failure_of(error)
+
+    async def close(self) -> None:
+        """Closes the channel: nothing can be sent any more."""
+        self._closed = True
+        if self._channel is not None and self._loop is asyncio.get_running_loop():
+            await self._channel.close()

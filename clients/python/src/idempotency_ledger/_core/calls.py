@@ -1,0 +1,33 @@
+"""How a call is repeated: the identical request, with jittered back-off, within a budget."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+from google.protobuf.message import Message
+
+from .steps import CallFailed, Failure, Send, Sleep, Steps, World
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_SHORTEST_TRY = 0.05
+
+
+def repeated(world: World, method: str, request: Message, budget: float, timeout: float) -> Steps[Tuple[Any, float]]:
+    """Sends the identical request until an answer decides, for `budget` seconds; each try has `timeout` seconds.
+
+    Returns the answer and the instant at which its try was sent. Raises `CallFailed` for an error that no repeat
+    changes, and where the budget does not leave time for one more try.
+    """
+    until = world.clock() + budget
+    pause = _FIRST_PAUSE
+    while True:
+        sent = world.clock()
+        answer = yield Send(method, request, max(_SHORTEST_TRY, min(timeout, until - sent)))
+        if not isinstance(answer, Failure):
+            return answer, sent
+        # A tenth of all clients repeat in each tenth of the pause: together they would only be refused together.
+        wait = max(answer.retry_after or 0.0, pause * (0.5 + world.random() / 2))
+        if not answer.repeatable or world.clock() + wait >= until:
+            raise CallFailed(answer)
+        yield Sleep(wait)
+        pause = min(pause * 2, _LONGEST_PAUSE)

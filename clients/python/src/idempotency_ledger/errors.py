@@ -1,0 +1,121 @@
+"""What the package raises, and what a handler raises to say what became of its effect."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+
+class LedgerError(Exception):
+    """The base of what this package raises by itself."""
+
+
+class InvalidField(LedgerError, ValueError):
+    """A field is beyond its bound; nothing was sent.
+
+    `field` is its name as in the protobuf files, such as ``key.source``; `bound` says what is allowed.
+    """
+
+    def __init__(self, field: str, bound: str) -> None:
+        super().__init__(f"{field}: {bound}")
+        self.field = field
+        self.bound = bound
+
+
+class Closed(LedgerError):
+    """The ledger's client is closed, or closes: nothing was sent. Let the broker deliver the message again."""
+
+
+class ClaimLost(LedgerError):
+    """The lease of the claim has ended, or the ledger has refused to renew it: write nothing more.
+
+    `reason` is ``LEASE_OVER`` where the lease ended by this process's clock, else the ledger's reason, such as
+    ``LEASE_LOST``.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the claim is lost ({reason}): another attempt may be running")
+        self.reason = reason
+
+
+class NotGranted(LedgerError):
+    """There is no claim to act under: look at `granted` of a claim before anything else."""
+
+
+class NotProtected(LedgerError):
+    """`announce()` was refused before anything was sent: the claim's policy would not park the message.
+
+    Set ``on_expiry = "PARK_IF_STARTED"`` (or ``PARK``) in the consumer's policy. Where a handler lets this error
+    pass, the claim is given back with a delay.
+    """
+
+    def __init__(self, on_expiry: str) -> None:
+        super().__init__(f"on_expiry of this claim is {on_expiry}: an announced effect would not be parked")
+
+
+class CheckpointDropped(LedgerError):
+    """The checkpoint is larger than the server's bound (16 KiB by default): the earlier one stays stored."""
+
+
+class NoResult(LedgerError):
+    """A function made idempotent has no result to return; `outcome` says why, and what to do with the message."""
+
+    def __init__(self, outcome: object) -> None:
+        super().__init__(f"there is no result: {outcome}")
+        self.outcome = outcome
+
+
+class Steer(Exception):
+    """The base of what a handler raises to say how its attempt ended.
+
+    `reason` is sent to the ledger and shown to operators (at most 2 KiB, longer is cut): put no payload and no secret
+    there. Without it the name of the class is sent.
+    """
+
+    def __init__(self, reason: Optional[str] = None) -> None:
+        super().__init__(reason or type(self).__name__)
+        self.reason = reason
+
+
+class Retry(Steer):
+    """The effect certainly did not happen, and another attempt may succeed.
+
+    `after`: seconds until the next attempt is due, 0 to 30 days. `None`: the back-off of the consumer's policy.
+    """
+
+    def __init__(self, reason: Optional[str] = None, *, after: Optional[float] = None) -> None:
+        super().__init__(reason)
+        if after is not None and not 0 <= after <= 30 * 86_400:
+            raise InvalidField("retry_after", f"{after} s is not within 0 s and 30 days")
+        self.after = after
+
+
+class Terminal(Steer):
+    """The effect certainly did not happen, and no attempt will ever succeed: the message is dead-lettered."""
+
+
+class Park(Steer):
+    """A person must look at the message. Also right where it is unknown whether the effect happened."""
+
+
+class Doubtful(Steer):
+    """It is unknown whether the effect happened, and the next attempt finds out by itself, as with a guard row.
+
+    Nothing is settled: the lease ends by itself, and the next attempt is told `effect_unknown`.
+    """
+
+
+class GiveBack(Steer):
+    """Nothing was begun: the claim is released, and the attempt does not count.
+
+    `after`: seconds until the key is claimable again. `unpin_fingerprint`: a corrected message with another body may
+    use the same key.
+    """
+
+    def __init__(self, reason: Optional[str] = None, *, after: float = 0.0, unpin_fingerprint: bool = False) -> None:
+        super().__init__(reason)
+        self.after = after
+        self.unpin_fingerprint = unpin_fingerprint
+
+
+class AnnouncementFailed(Retry):
+    """The ledger has not confirmed the announcement, so the effect must not start. Let this error pass."""

@@ -1,0 +1,239 @@
+"""The client for programs that use threads."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import os
+import threading
+import time
+import weakref
+from types import TracebackType
+from typing import Any, Callable, Optional, Type, TypeVar
+
+from ._claim import BaseClaim, Result, done_of
+from ._connection import Connection
+from ._core.delivery import begin, finish
+from ._core.holds import Hold
+from ._core.steps import Send, Steps
+from ._decorator import JSON, Call, Codec, replayed
+from ._inflight import Inflight
+from ._options import Body, Delivery, Options
+from ._renewer import Renewer
+from ._sync_transport import SyncTransport
+from ._telemetry import Telemetry
+from .errors import Closed, Park, Steer
+from .key import Fingerprint, Key
+from .outcome import Outcome
+
+_log = logging.getLogger("idempotency_ledger")
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _State:
+    """What a process has of its own, and a forked one must not inherit: channel, thread, counts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.transport = SyncTransport(connection)
+        self.renewer = Renewer(self.transport.start)
+        self.inflight = Inflight()
+
+
+_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for ledger in list(_ledgers):
+        ledger._state = _State(ledger._options.connection)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class Ledger:
+    """A client of the ledger for one consumer. It may be shared by threads, and be made before a process forks.
+
+    `consumer`: the group that processes, 1 to 128 bytes; not a process. `connection`: see `Connection`; by default the
+    environment says all of it. `lease`: seconds that a claim is held unless it is renewed, from 1 on; it is renewed at
+    a third of that. `None`: the policy's (30 s). `owner`: who asks, for people; by default host and process.
+
+    `unexpected`: what an error of a handler means that is none of `Steer`: `Park` (default: a person looks), `Retry`
+    (only where no error of the handler can follow its effect), or `Doubtful` (only with a guard or a fence).
+    `repeat_announced`: process also where an earlier attempt had announced its effect; by default it is parked.
+
+    `handler_budget` and `ack_wait`: the longest time in seconds that a handler takes, and that the broker waits for
+    an acknowledgement. They are compared, and warned of, and nothing else.
+
+    Nothing is sent before the first delivery. Raises `InvalidField` for an option beyond its bound.
+    """
+
+    def __init__(self, consumer: str, connection: Optional[Connection] = None, *, lease: Optional[float] = None,
+                 owner: Optional[str] = None, unexpected: Type[Steer] = Park, repeat_announced: bool = False,
+                 handler_budget: Optional[float] = None, ack_wait: Optional[float] = None) -> None:
+        self._options = Options(consumer, (connection or Connection()).resolved(), lease, owner, unexpected,
+                                repeat_announced, handler_budget, ack_wait)
+        self._telemetry = Telemetry(consumer)
+        self._state = _State(self._options.connection)
+        _ledgers.add(self)
+
+    def process(self, key: Key, handler: Callable[[Claim], Result], *, body: Optional[Body] = None,
+                fingerprint: Optional[Fingerprint] = None, occurred_at: Optional[datetime.datetime] = None,
+                event_type: str = "", wait: float = 0.0) -> Outcome:
+        """Processes one delivery: claims the message, runs the handler where it is granted, settles, and advises.
+
+        `handler` is given the `Claim`; what it returns is the result. It raises `Retry`, `Terminal`, `Park` or
+        `Doubtful` to say how its attempt ended; any other error means what `unexpected` says, and is in
+        `Outcome.error`. `body`: the broker's raw body, of which the fingerprint is made; or give a `fingerprint`.
+        `occurred_at`: when the producer made the message, with its time zone. `event_type`: a label of metrics.
+        `wait`: for how many seconds to wait while another attempt holds the message; for callers who need its result.
+
+        Never raises what the ledger answers: `Outcome.advice` says what to do. Raises `InvalidField` and `Closed`,
+        both before anything is sent, and what is no `Exception`, such as KeyboardInterrupt: nothing is settled then.
+        """
+        scope = self.claim(key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type,
+                           wait=wait)
+        try:
+            with scope as claim:
+                if claim.granted:
+                    claim.result = handler(claim)
+        except Exception as error:
+            if claim._outcome is None or claim._outcome.error is not error:
+                raise
+            _log.warning("%s: the handler raised %s: %s", self._options.consumer, type(error).__name__,
+                         claim.outcome.advice.value)
+        return claim.outcome
+
+    def claim(self, key: Key, *, body: Optional[Body] = None, fingerprint: Optional[Fingerprint] = None,
+              occurred_at: Optional[datetime.datetime] = None, event_type: str = "", wait: float = 0.0) -> ClaimScope:
+        """The same as a block: ``with ledger.claim(key) as claim: if claim.granted: claim.result = …``.
+
+        Leaving the block settles: without an error as completed with `claim.result`, with `Retry`, `Terminal`, `Park`,
+        `Doubtful` or `GiveBack` by that (the error ends there), with any other error by `unexpected` (it goes on).
+        """
+        return ClaimScope(self, Delivery(key, body, fingerprint, occurred_at, event_type, wait))
+
+    def idempotent(self, key: Callable[..., Key], *, body: Optional[Callable[..., Body]] = None,
+                   codec: Codec = JSON, wait: float = 0.0) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+        """Makes a function idempotent: ``@ledger.idempotent(key=lambda order: Key.of("shop", order.id))``.
+
+        `key` and `body` are called with the function's arguments. A repeated call returns the first one's result, as
+        `codec` reads it back. Raises what the function raises, and `NoResult` where there is nothing to return.
+        """
+        def decorate(function: Callable[..., _T]) -> Callable[..., _T]:
+            call = Call(function, key, body, codec)
+
+            def once(*arguments: Any, **named: Any) -> _T:
+                with self.claim(call.key(arguments, named), body=call.body(arguments, named), wait=wait) as claim:
+                    if claim.granted:
+                        claim.result = codec.encode(function(*arguments, **named))
+                value: _T = replayed(claim.outcome, codec)
+                return value
+
+            return call.named(once)
+        return decorate
+
+    def close(self, grace: Optional[float] = None) -> bool:
+        """Takes no new delivery, and lets running effects end and settle, for `grace` seconds (`None`: all the time).
+
+        A delivery whose claim arrives meanwhile gives it back. Returns False where an effect still runs: it may go on,
+        and the process should end; the lease then ends by itself.
+        """
+        ended = self._state.inflight.close(grace)
+        if ended:
+            self._state.transport.close()
+        return ended
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _run(self, steps: Steps[_T]) -> _T:
+        transport, answer = self._state.transport, None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            if isinstance(step, Send):
+                answer = transport.send(step)
+            else:
+                time.sleep(step.seconds)
+                answer = None
+
+
+class Claim(BaseClaim):
+    """A claim, as a handler in a thread sees it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._ledger = ledger
+        self.cancelled = threading.Event()
+        """Set when the claim is lost. A handler that waits for something else waits for this as well."""
+
+    def announce(self) -> None:
+        """Tells the ledger that an effect is about to start which can be neither fenced nor deduplicated.
+
+        Start the effect after this has returned, and not otherwise. Raises `NotProtected` where the policy would not
+        park the message should this process die, `AnnouncementFailed` where the ledger has not confirmed it, and
+        `ClaimLost`: let all of them pass.
+        """
+        self._ledger._run(self._hold.announce())
+
+    def save(self, checkpoint: bytes) -> None:
+        """Stores progress that the next attempt finds. Raises `CheckpointDropped` where it is not stored."""
+        self._ledger._run(self._hold.save(checkpoint))
+
+    def complete(self, result: Result = None) -> Outcome:
+        """Settles before the block ends: the effect is done. Nothing that follows is settled by it any more."""
+        return self._ledger._run(finish(self._hold, done_of(result)))
+
+
+class ClaimScope:
+    """The block of `Ledger.claim`."""
+
+    def __init__(self, ledger: Ledger, delivery: Delivery) -> None:
+        self._ledger = ledger
+        self._request = ledger._options.request(delivery)
+        self._claim = Claim(ledger)
+        self._kept = 0
+        self._ends = contextlib.ExitStack()
+
+    def __enter__(self) -> Claim:
+        ledger, options, claim = self._ledger, self._ledger._options, self._claim
+        self._state = state = ledger._state
+        if not state.inflight.enter():
+            raise Closed("the ledger's client closes: let the broker deliver the message again")
+        self._ends.callback(state.inflight.leave)
+        with contextlib.ExitStack() as failed:
+            failed.callback(self._ends.close)
+            self._outcomes = self._ends.enter_context(ledger._telemetry.delivery())
+            begun = ledger._run(
+                begin(options.world, self._request, lambda: state.inflight.closing, options.repeat_announced))
+            if isinstance(begun, Hold):
+                claim._held = begun
+                self._kept = state.renewer.keep(begun, self._lost)
+                self._ends.callback(state.renewer.drop, self._kept)
+            else:
+                claim._outcome = begun
+            failed.pop_all()
+        return claim
+
+    def _lost(self, reason: str) -> None:
+        self._claim._hold.lost = reason
+        self._claim.cancelled.set()
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> bool:
+        ledger, claim = self._ledger, self._claim
+        with self._ends:
+            if claim._held is not None:
+                ending = done_of(claim.result) if error is None else error
+                # The lease is renewed meanwhile: no other attempt begins while this one is reported.
+                claim._outcome = ledger._run(finish(claim._held, ending, ledger._options.unexpected))
+            self._outcomes.append(claim.outcome)
+        return isinstance(error, Steer) and claim.granted
