@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any, Optional
 
 import grpc
@@ -13,7 +14,23 @@ from ._core.steps import Send
 from ._failure import failure_of
 from ._proto import ledger_pb2_grpc as rpc
 from ._telemetry import metadata
-from .errors import Closed
+from .errors import Closed, ForkedTooLate
+
+
+class _Process:
+    """What this process, or the one that it was forked from, has done with gRPC's event loop."""
+
+    used = False
+    forked_after_use = False
+
+    @classmethod
+    def forked(cls) -> None:
+        """In a child: the thread that drives gRPC's event loop is gone, and a call would wait for ever."""
+        cls.forked_after_use = cls.used
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Process.forked)
 
 
 class AioTransport:
@@ -29,10 +46,13 @@ class AioTransport:
     def _method(self, name: str) -> Any:
         if self._closed:
             raise Closed("the ledger's client is closed")
+        if _Process.forked_after_use:
+            raise ForkedTooLate
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             credentials, options = self._connection.credentials(), self._connection.options()
             target, _ = self._connection.target()
+            _Process.used = True
             self._channel = (grpc.aio.secure_channel(target, credentials, options) if credentials
                              else grpc.aio.insecure_channel(target, options))
             self._stub, self._loop = rpc.LedgerServiceStub(self._channel), loop  # type: ignore[no-untyped-call]

@@ -55,13 +55,14 @@ class AsyncLedger:
         return await self._shielded(self._process(scope, handler), scope)
 
     async def _process(self, scope: AsyncClaimScope, handler: Callable[[AsyncClaim], Awaitable[Result]]) -> Outcome:
+        claim = scope._claim
         try:
-            async with scope as claim:
+            async with scope:
                 if claim.granted:
                     claim.result = await handler(claim)
         except Exception as error:
-            if claim._outcome is None or claim._outcome.error is not error:
-                raise
+            if claim._outcome is None:
+                raise  # It is the package's own: the delivery was not taken, or could not be settled.
             _log.warning("%s: the handler raised %s: %s", self._options.consumer, type(error).__name__,
                          claim.outcome.advice.value)
         return claim.outcome

@@ -25,6 +25,16 @@ class Closed(LedgerError):
     """The ledger's client is closed, or closes: nothing was sent. Let the broker deliver the message again."""
 
 
+class ForkedTooLate(LedgerError):
+    """The process was forked after an `AsyncLedger` had sent a call: gRPC's event loop does not survive a fork.
+
+    Nothing was sent. Send the first call after the fork; `Ledger`, for threads, may be used before it as well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the process was forked after an AsyncLedger had sent a call: send the first one after it")
+
+
 class ClaimLost(LedgerError):
     """The lease of the claim has ended, or the ledger has refused to renew it: write nothing more.
 

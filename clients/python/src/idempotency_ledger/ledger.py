@@ -95,13 +95,14 @@ class Ledger:
         """
         scope = self.claim(key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type,
                            wait=wait)
+        claim = scope._claim
         try:
-            with scope as claim:
+            with scope:
                 if claim.granted:
                     claim.result = handler(claim)
         except Exception as error:
-            if claim._outcome is None or claim._outcome.error is not error:
-                raise
+            if claim._outcome is None:
+                raise  # It is the package's own: the delivery was not taken, or could not be settled.
             _log.warning("%s: the handler raised %s: %s", self._options.consumer, type(error).__name__,
                          claim.outcome.advice.value)
         return claim.outcome

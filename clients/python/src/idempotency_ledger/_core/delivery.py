@@ -42,7 +42,7 @@ def begin(world: World, request: pb.ClaimRequest, stopping: Callable[[], bool], 
     hold = Hold(world, request, answer.acquired, sent)
     if stopping():
         return (yield from _given_back(hold, "CLOSING"))
-    if hold.over():  # The process stood still meanwhile.
+    if not (yield from hold.made_sure()):
         return (yield from _given_back(hold, "LEASE_OVER"))
     if answer.acquired.prior_effect_started and not repeat_announced:  # Rule 14.
         parked = yield from finish(hold, Park("an earlier attempt had announced its effect"))
@@ -68,9 +68,9 @@ def ended(result: object) -> Done:
 
 def finish(hold: Hold, ending: Union[Done, BaseException], unexpected: Type[Steer] = Park) -> Steps[Outcome]:
     """Settles by how the handler ended. Nothing is sent after the first settlement (rule 13)."""
-    if hold.settled is not None:
-        return hold.settled
     error = None if isinstance(ending, Done) else ending
+    if hold.settled is not None:
+        return replace(hold.settled, error=error)
     if isinstance(ending, Done):
         hold.completing = True
         outcome = yield from _complete(hold, ending)

@@ -57,6 +57,16 @@ class Hold:
         assert isinstance(answer, pb.RenewResponse)
         return answer
 
+    def made_sure(self) -> Steps[bool]:
+        """Whether the handler may run. A Claim that has waited may have used up its lease by this process's clock,
+        which counts from before it was sent, and so may a process that stood still: a Renew says how it stands."""
+        if self.over():
+            try:
+                yield from self._renew(self.world.call_timeout)
+            except CallFailed:
+                return False
+        return not self.over()
+
     def announce(self) -> Steps[None]:
         """Tells the ledger that the effect is about to start. Returns once the ledger has confirmed it."""
         self.check()

@@ -84,9 +84,9 @@ class World:
     """A number from 0 to 1."""
     call_timeout: float = 5.0
     """Seconds that one try of a call may take."""
-    claim_budget: float = 15.0
+    claim_budget: float = 10.0
     """Seconds that a Claim and its repeats may take, besides its `wait`."""
-    settle_budget: float = 30.0
+    settle_budget: float = 20.0
     """Seconds that a settlement and its repeats may take."""
 
 

@@ -1,0 +1,181 @@
+"""Runs scenarios against the client packages, and prints the table language x scenario.
+
+    python tests/conformance/run.py --binary target/debug/idempotency-ledger
+    python tests/conformance/run.py --language python --scenario hot_loop --keep
+    python tests/conformance/run.py --bugs            seeds each bug, and sees a scenario fail that claims to kill it
+    python tests/conformance/run.py --rules           which scenario holds which rule of docs/clients.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+import traceback
+from dataclasses import dataclass
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "clients" / "python" / "src")]
+import bugs  # noqa: E402
+import scenarios  # noqa: E402, F401
+from scene import SCENARIOS, Entry, Scene, Server  # noqa: E402
+
+# Rules 1 to 20 and what docs/clients.md has added to them.
+RULES = range(1, 24)
+# Most scenarios wait for leases and deadlines, and none needs the machine for itself.
+WORKERS = 6
+_ports = iter(range(20_000 + os.getpid() % 1000 * 12, 32_000))
+_port_lock = threading.Lock()
+
+
+def free_port() -> int:
+    """A port that no other scenario of this run has taken."""
+    import socket
+
+    while True:
+        with _port_lock:
+            port = next(_ports)
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+@dataclass(frozen=True)
+class Language:
+    """How the subject of a language is built and started."""
+
+    name: str
+    folder: str
+    build: list[list[str]]
+    run: list[str]
+    environment: dict[str, str]
+
+    def filled(self, text: str, package: pathlib.Path) -> str:
+        """A text of the file with its places filled in."""
+        return text.format(package=package, python=sys.executable, here=HERE)
+
+    def command(self, package: pathlib.Path) -> tuple[list[str], dict[str, str]]:
+        """The command of a subject over this package, and its environment."""
+        found = {name: self.filled(value, package) for name, value in self.environment.items()}
+        return [self.filled(part, package) for part in self.run], found
+
+    def built(self, package: pathlib.Path) -> None:
+        """Builds the subject over this package."""
+        for command in self.build:
+            subprocess.run([self.filled(part, package) for part in command], cwd=HERE, check=True)
+
+
+def languages() -> dict[str, Language]:
+    """The languages of languages.toml."""
+    read = tomllib.loads((HERE / "languages.toml").read_text(encoding="utf-8"))
+    return {name: Language(name, found["folder"], found["build"], found["run"], found.get("environment", {}))
+            for name, found in read.items()}
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What all scenarios of a run share."""
+
+    server: Server
+    binary: str
+    folder: pathlib.Path
+
+    def one(self, language: Language, package: pathlib.Path, entry: Entry) -> tuple[str, float, str]:
+        """The result of a scenario: `ok`, `-` where the language cannot have it, else `FAILED`; seconds; why."""
+        began = time.monotonic()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{language.name}-{entry.name}-", dir=self.folder))
+        command, environment = language.command(package)
+        scene = Scene(self.server.address, command, environment, folder, self.binary, free_port)
+        try:
+            if entry.needs and not scene.subject(opened=False).ready.get(entry.needs):
+                return "-", time.monotonic() - began, ""
+            entry.run(scene)
+            scene.always()
+        except Exception as error:  # The other scenarios are still worth running.
+            where = traceback.extract_tb(error.__traceback__)
+            at = next((f"{frame.name}:{frame.lineno}" for frame in where if "scenarios" in frame.filename), "")
+            return "FAILED", time.monotonic() - began, f"{type(error).__name__}: {error} ({at}; {folder})"
+        finally:
+            scene.close()
+        return "ok", time.monotonic() - began, ""
+
+    def table(self, chosen: list[Language], entries: list[Entry]) -> bool:
+        """Runs all, and prints the table; true where nothing has failed."""
+        results: dict[tuple[str, str], tuple[str, float, str]] = {}
+        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+            waiting = {}
+            for language in chosen:
+                package = ROOT / language.folder
+                language.built(package)
+                for entry in entries:
+                    waiting[pool.submit(self.one, language, package, entry)] = (language.name, entry.name)
+            for done in concurrent.futures.as_completed(waiting):
+                results[waiting[done]] = done.result()
+        width = max(len(entry.name) for entry in entries)
+        print(f"{'scenario':{width}}  {'rules':9}" + "".join(f"  {language.name:>16}" for language in chosen))
+        for entry in entries:
+            cells = [results[language.name, entry.name] for language in chosen]
+            row = "".join(f"  {found + f' {took:5.1f} s' if found == 'ok' else found:>16}" for found, took, _ in cells)
+            print(f"{entry.name:{width}}  {' '.join(map(str, entry.rules)):9}{row}")
+        failed = [(at, why) for at, (found, _, why) in sorted(results.items()) if found == "FAILED"]
+        for (language_name, name), why in failed:
+            print(f"FAILED {language_name} {name}: {why}")
+        ran = sum(found != "-" for found, _, _ in results.values())
+        print(f"SUMMARY clients: {len(chosen)} languages, {len(entries)} scenarios, {ran} runs, {len(failed)} failed")
+        return not failed
+
+
+def rules() -> bool:
+    """Prints which scenarios hold each rule; false where one has none."""
+    lacking = False
+    for rule in RULES:
+        held = [entry.name for entry in SCENARIOS if rule in entry.rules]
+        lacking |= not held
+        print(f"rule {rule:2}: {', '.join(held) or 'NO SCENARIO'}")
+    return not lacking
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(ROOT / "target" / "debug" / "idempotency-ledger"))
+    parser.add_argument("--language", action="append", help="only this one; may be repeated")
+    parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
+    parser.add_argument("--bugs", action="store_true", help="run the seeded bugs")
+    parser.add_argument("--bug", action="append", help="only this seeded bug, by its name; may be repeated")
+    parser.add_argument("--rules", action="store_true", help="show which scenarios hold which rule")
+    parser.add_argument("--keep", action="store_true", help="keep the logs of servers and subjects")
+    options = parser.parse_args()
+    if options.rules:
+        return 0 if rules() else 1
+    known = languages()
+    chosen = [known[name] for name in options.language or known]
+    entries = [entry for entry in SCENARIOS if not options.scenario or entry.name in options.scenario]
+    if options.scenario and len(entries) != len(options.scenario):
+        raise SystemExit(f"the scenarios are: {', '.join(entry.name for entry in SCENARIOS)}")
+    with tempfile.TemporaryDirectory(prefix="ledger-clients-", delete=not options.keep) if sys.version_info >= (
+            3, 12) else tempfile.TemporaryDirectory(prefix="ledger-clients-") as folder:
+        path = pathlib.Path(folder)
+        server = Server(options.binary, path, free_port())
+        try:
+            runner = Runner(server, options.binary, path)
+            if options.bugs or options.bug:
+                return 0 if bugs.run(runner, chosen, options.bug) else 1
+            return 0 if runner.table(chosen, entries) else 1
+        finally:
+            server.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
