@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import pathlib
 import shutil
 import tempfile
@@ -23,6 +24,8 @@ from scene import SCENARIOS
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+# What a build leaves in a package's folder, and a copy makes again.
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", "target", ".venv", "build", "dist")
 
 
 @dataclass(frozen=True)
@@ -50,27 +53,32 @@ def bugs_of(language: str) -> list[Bug]:
 
 def run(runner: Any, chosen: list[Any], only: list[str] | None) -> bool:
     """Seeds each bug in a copy of its package; true where each was seen by every scenario that claims to."""
-    alive, count = 0, 0
+    seeded = [(language, bug) for language in chosen for bug in bugs_of(language.name) if not only or bug.name in only]
+    alive = 0
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for lines, survived in pool.map(lambda each: _seeded(runner, *each), seeded):
+            alive += survived
+            print("\n".join(lines), flush=True)
+    print(f"SUMMARY client-bugs: {len(seeded)} bugs, {alive} of their scenarios have not seen them")
+    return alive == 0 and bool(seeded)
+
+
+def _seeded(runner: Any, language: Any, bug: Bug) -> tuple[list[str], int]:
+    """Seeds one bug; returns what to print, and how many of its scenarios have not seen it."""
     scenarios = {entry.name: entry for entry in SCENARIOS}
-    for language in chosen:
-        for bug in bugs_of(language.name):
-            if only and bug.name not in only:
-                continue
-            count += 1
-            with tempfile.TemporaryDirectory(prefix="ledger-bug-") as folder:
-                package = pathlib.Path(folder) / "package"
-                shutil.copytree(ROOT / language.folder, package, ignore=shutil.ignore_patterns(
-                    "__pycache__", "node_modules", "target", ".venv", "build", "dist"))
-                source = package / bug.file
-                text = source.read_text(encoding="utf-8")
-                if text.count(bug.old) != 1:
-                    raise SystemExit(f"{language.name} {bug.name}: {bug.file} has {text.count(bug.old)} times {bug.old!r}")
-                source.write_text(text.replace(bug.old, bug.new), encoding="utf-8")
-                language.built(package)
-                for name in bug.killed_by:
-                    found, took, why = runner.one(language, package, scenarios[name])
-                    alive += found != "FAILED"
-                    said = "killed by" if found == "FAILED" else "ALIVE after"
-                    print(f"{language.name} {bug.name} (rule {bug.rule}): {said} {name}, {took:.1f} s: {why[:120]}", flush=True)
-    print(f"SUMMARY client-bugs: {count} bugs, {alive} of their scenarios have not seen them")
-    return alive == 0 and count > 0
+    lines, alive = [], 0
+    with tempfile.TemporaryDirectory(prefix="ledger-bug-") as folder:
+        package = pathlib.Path(folder) / "package"
+        shutil.copytree(ROOT / language.folder, package, ignore=LEFT_OUT)
+        source = package / bug.file
+        text = source.read_text(encoding="utf-8")
+        if text.count(bug.old) != 1:
+            raise SystemExit(f"{language.name} {bug.name}: {bug.file} has {text.count(bug.old)} times {bug.old!r}")
+        source.write_text(text.replace(bug.old, bug.new), encoding="utf-8")
+        language.built(package)
+        for name in bug.killed_by:
+            found, took, why = runner.one(language, package, scenarios[name])
+            alive += found != "FAILED"
+            said = "killed by" if found == "FAILED" else "ALIVE after"
+            lines.append(f"{language.name} {bug.name} (rule {bug.rule}): {said} {name}, {took:.1f} s: {why[:110]}")
+    return lines, alive

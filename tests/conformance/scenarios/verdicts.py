@@ -17,6 +17,8 @@ def unknown_verdict(s: Scene) -> None:
         s.fault("Claim", "answer", id=id, instead=True, unknown_verdict=True, advice=advice)
         advises(subject.process_one(id, EFFECT), "RETRY_LATER")
         s.effects(id, 0)
+    sent = {call.method for call in s.proxy.calls}
+    check(sent == {"Claim"}, f"without a grant {sent} were called")
 
 
 @scenario(8, 9)
