@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import idempotency_ledger as il
+import python_wsgi
 
 _writing = threading.Lock()
 ledgers: dict[str, il.Ledger] = {}
@@ -140,6 +141,8 @@ def main() -> None:
             thread.start()
         elif do == "go":
             going.setdefault(command["call"], threading.Semaphore(0)).release()
+        elif do == "serve":
+            python_wsgi.serve(command, say, going)
         elif do == "prefork":
             prefork(command)
         elif do == "close":

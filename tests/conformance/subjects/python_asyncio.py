@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 import idempotency_ledger as il
+import python_asgi
 from python import content, failed, finished, options, raised, say, started
 
 ledgers: dict[str, il.AsyncLedger] = {}
@@ -108,6 +109,8 @@ async def obey(command: dict[str, Any]) -> None:
         going.setdefault(command["call"], asyncio.Semaphore(0)).release()
     elif do == "cancel":
         tasks[command["call"]].cancel()
+    elif do == "serve":
+        await python_asgi.serve(command, say, going)
     elif do == "prefork":
         await prefork(command)
     elif do == "close":
