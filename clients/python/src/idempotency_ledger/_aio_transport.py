@@ -53,8 +53,11 @@ class AioTransport:
             credentials, options = self._connection.credentials(), self._connection.options()
             target, _ = self._connection.target()
             _Process.used = True
-            self._channel = (grpc.aio.secure_channel(target, credentials, options) if credentials
-                             else grpc.aio.insecure_channel(target, options))
+            self._channel = (
+                grpc.aio.secure_channel(target, credentials, options)
+                if credentials
+                else grpc.aio.insecure_channel(target, options)
+            )
             self._stub, self._loop = rpc.LedgerServiceStub(self._channel), loop  # type: ignore[no-untyped-call]
         return getattr(self._stub, name)
 

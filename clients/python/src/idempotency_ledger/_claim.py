@@ -19,8 +19,10 @@ def done_of(result: Result) -> Done:
     """The ending of a handler that returned this. What cannot be a result is reported, and completes all the same."""
     done = ended(result)
     if done.left_out:
-        _log.error("a handler returned %s: a result is bytes, text or None; the message is completed without it",
-                   type(result).__name__)
+        _log.error(
+            "a handler returned %s: a result is bytes, text or None; the message is completed without it",
+            type(result).__name__,
+        )
     return done
 
 
@@ -97,7 +99,7 @@ class BaseClaim:
     @property
     def on_expiry(self) -> str:
         """What becomes of this claim should its lease end: ``RECLAIM``, ``PARK`` or ``PARK_IF_STARTED``."""
-        return pb.OnExpiry.Name(self._hold.granted.on_expiry)[len("ON_EXPIRY_"):]
+        return pb.OnExpiry.Name(self._hold.granted.on_expiry)[len("ON_EXPIRY_") :]
 
     @property
     def announced(self) -> bool:

@@ -80,7 +80,9 @@ class Connection:
             self.endpoint or os.environ.get("LEDGER_ENDPOINT") or "127.0.0.1:50051",
             self.token_file or os.environ.get("LEDGER_TOKEN_FILE") or None,
             self.ca_file or os.environ.get("LEDGER_CA_FILE") or None,
-            self.client_cert_file, self.client_key_file)
+            self.client_cert_file,
+            self.client_key_file,
+        )
         _, tls = found.target()
         if found.token_file and not tls:
             raise InvalidField("token_file", f"the token would be sent in the clear to {found.endpoint}; use https://")
@@ -97,7 +99,7 @@ class Connection:
             if endpoint.startswith(scheme):
                 if not tls and self.ca_file:
                     raise InvalidField("endpoint", f"{endpoint} is reached without TLS, but a ca_file is given")
-                return _dns(endpoint[len(scheme):].rstrip("/")), tls
+                return _dns(endpoint[len(scheme) :].rstrip("/")), tls
         return _dns(endpoint), bool(self.ca_file)
 
     def options(self) -> List[Tuple[str, Any]]:

@@ -18,4 +18,5 @@ def failure_of(error: Any) -> Failure:
         code.name if code is not None else "UNKNOWN",
         trailers.get("idempotency-ledger-reason") or None,
         trailers.get("idempotency-ledger-advice") or None,
-        int(after) / 1000 if after.isdigit() else None)
+        int(after) / 1000 if after.isdigit() else None,
+    )

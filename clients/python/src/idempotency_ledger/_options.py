@@ -59,7 +59,8 @@ class Options:
             warnings.warn(
                 f"{self.consumer}: a handler may take {self.handler_budget} s, and the broker waits {self.ack_wait} s"
                 " for an acknowledgement: it will deliver messages again whose handler still runs. Raise its wait.",
-                stacklevel=4)
+                stacklevel=4,
+            )
 
     def request(self, delivery: Delivery) -> pb.ClaimRequest:
         """The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery (rule 1)."""
@@ -69,12 +70,17 @@ class Options:
             raise InvalidField("wait", f"{delivery.wait} s is not within 0 s and an hour; the server bounds it further")
         fingerprint = Fingerprint.of(delivery.body) if delivery.body is not None else delivery.fingerprint
         request = pb.ClaimRequest(
-            key=pb.EntryKey(consumer=self.consumer, source=delivery.key.source, id=delivery.key.id,
-                            replay_run=delivery.key.replay_run),
+            key=pb.EntryKey(
+                consumer=self.consumer,
+                source=delivery.key.source,
+                id=delivery.key.id,
+                replay_run=delivery.key.replay_run,
+            ),
             claim_id=str(uuid.uuid4()),
             owner=self.owner or f"{socket.gethostname()[:100]}/{os.getpid()}",
             fingerprint=fingerprint.digest if fingerprint else b"",
-            event_type=delivery.event_type)
+            event_type=delivery.event_type,
+        )
         if self.lease is not None:
             request.lease.CopyFrom(duration(self.lease))
         if delivery.wait:

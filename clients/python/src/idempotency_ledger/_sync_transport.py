@@ -32,8 +32,11 @@ class SyncTransport:
             if self._stub is None:
                 credentials, options = self._connection.credentials(), self._connection.options()
                 target, _ = self._connection.target()
-                self._channel = (grpc.secure_channel(target, credentials, options) if credentials
-                                 else grpc.insecure_channel(target, options))
+                self._channel = (
+                    grpc.secure_channel(target, credentials, options)
+                    if credentials
+                    else grpc.insecure_channel(target, options)
+                )
                 self._stub = rpc.LedgerServiceStub(self._channel)  # type: ignore[no-untyped-call]
             return getattr(self._stub, name)
 
@@ -46,6 +49,7 @@ class SyncTransport:
 
     def start(self, step: Send, arrived: Callable[[Any], None]) -> None:
         """Sends a call; `arrived` is given its answer, or its `Failure`, on a thread of gRPC."""
+
         def done(future: Any) -> None:
             error = None if future.cancelled() else future.exception()
             if future.cancelled():

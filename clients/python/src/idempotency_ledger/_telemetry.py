@@ -26,8 +26,10 @@ class Telemetry:
         if _found:
             self._tracer = trace.get_tracer(_NAME)
             self._duration = metrics.get_meter(_NAME).create_histogram(
-                "idempotency_ledger.client.process.duration", unit="s",
-                description="Time from a delivery's Claim to its outcome, the handler included.")
+                "idempotency_ledger.client.process.duration",
+                unit="s",
+                description="Time from a delivery's Claim to its outcome, the handler included.",
+            )
 
     @contextlib.contextmanager
     def delivery(self) -> Iterator[List[Outcome]]:
@@ -39,7 +41,8 @@ class Telemetry:
         began = time.monotonic()
         named: Dict[str, Any] = {"idempotency_ledger.consumer": self._consumer}
         with self._tracer.start_as_current_span(
-                f"process {self._consumer}", attributes=named, record_exception=False) as span:
+            f"process {self._consumer}", attributes=named, record_exception=False
+        ) as span:
             try:
                 yield outcomes
             finally:

@@ -29,11 +29,28 @@ _T = TypeVar("_T")
 class AsyncLedger:
     """A client of the ledger for one consumer, for asyncio. Its options are those of `Ledger`."""
 
-    def __init__(self, consumer: str, connection: Optional[Connection] = None, *, lease: Optional[float] = None,
-                 owner: Optional[str] = None, unexpected: Type[Steer] = Park, repeat_announced: bool = False,
-                 handler_budget: Optional[float] = None, ack_wait: Optional[float] = None) -> None:
-        self._options = Options(consumer, (connection or Connection()).resolved(), lease, owner, unexpected,
-                                repeat_announced, handler_budget, ack_wait)
+    def __init__(
+        self,
+        consumer: str,
+        connection: Optional[Connection] = None,
+        *,
+        lease: Optional[float] = None,
+        owner: Optional[str] = None,
+        unexpected: Type[Steer] = Park,
+        repeat_announced: bool = False,
+        handler_budget: Optional[float] = None,
+        ack_wait: Optional[float] = None,
+    ) -> None:
+        self._options = Options(
+            consumer,
+            (connection or Connection()).resolved(),
+            lease,
+            owner,
+            unexpected,
+            repeat_announced,
+            handler_budget,
+            ack_wait,
+        )
         self._telemetry = Telemetry(consumer)
         self._transport = AioTransport(self._options.connection)
         self._tasks: Set[asyncio.Task[Any]] = set()
@@ -41,17 +58,25 @@ class AsyncLedger:
         self._idle: Optional[asyncio.Future[None]] = None
         self._closing = False
 
-    async def process(self, key: Key, handler: Callable[[AsyncClaim], Awaitable[Result]], *,
-                      body: Optional[Body] = None, fingerprint: Optional[Fingerprint] = None,
-                      occurred_at: Optional[datetime.datetime] = None, event_type: str = "",
-                      wait: float = 0.0) -> Outcome:
+    async def process(
+        self,
+        key: Key,
+        handler: Callable[[AsyncClaim], Awaitable[Result]],
+        *,
+        body: Optional[Body] = None,
+        fingerprint: Optional[Fingerprint] = None,
+        occurred_at: Optional[datetime.datetime] = None,
+        event_type: str = "",
+        wait: float = 0.0,
+    ) -> Outcome:
         """As `Ledger.process`. `handler` must not block the event loop: the lease could not be renewed.
 
         The handler is a task: a lost claim cancels it with the reason. The cancellation of the caller does not: the
         effect and its settlement go on, and `close` waits for them; a claim that is not granted yet is given back.
         """
-        scope = self.claim(key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type,
-                           wait=wait)
+        scope = self.claim(
+            key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type, wait=wait
+        )
         return await self._shielded(self._process(scope, handler), scope)
 
     async def _process(self, scope: AsyncClaimScope, handler: Callable[[AsyncClaim], Awaitable[Result]]) -> Outcome:
@@ -63,20 +88,38 @@ class AsyncLedger:
         except Exception as error:
             if claim._outcome is None:
                 raise  # It is the package's own: the delivery was not taken, or could not be settled.
-            _log.warning("%s: the handler raised %s: %s", self._options.consumer, type(error).__name__,
-                         claim.outcome.advice.value)
+            _log.warning(
+                "%s: the handler raised %s: %s",
+                self._options.consumer,
+                type(error).__name__,
+                claim.outcome.advice.value,
+            )
         return claim.outcome
 
-    def claim(self, key: Key, *, body: Optional[Body] = None, fingerprint: Optional[Fingerprint] = None,
-              occurred_at: Optional[datetime.datetime] = None, event_type: str = "",
-              wait: float = 0.0) -> AsyncClaimScope:
+    def claim(
+        self,
+        key: Key,
+        *,
+        body: Optional[Body] = None,
+        fingerprint: Optional[Fingerprint] = None,
+        occurred_at: Optional[datetime.datetime] = None,
+        event_type: str = "",
+        wait: float = 0.0,
+    ) -> AsyncClaimScope:
         """As `Ledger.claim`: ``async with ledger.claim(key) as claim``. A lost claim cancels the block, which then
         ends without an error; look at `claim.outcome` after it."""
         return AsyncClaimScope(self, Delivery(key, body, fingerprint, occurred_at, event_type, wait))
 
-    def idempotent(self, key: Callable[..., Key], *, body: Optional[Callable[..., Body]] = None, codec: Codec = JSON,
-                   wait: float = 0.0) -> Callable[[Callable[..., Awaitable[_T]]], Callable[..., Awaitable[_T]]]:
+    def idempotent(
+        self,
+        key: Callable[..., Key],
+        *,
+        body: Optional[Callable[..., Body]] = None,
+        codec: Codec = JSON,
+        wait: float = 0.0,
+    ) -> Callable[[Callable[..., Awaitable[_T]]], Callable[..., Awaitable[_T]]]:
         """As `Ledger.idempotent`, for a coroutine function."""
+
         def decorate(function: Callable[..., Awaitable[_T]]) -> Callable[..., Awaitable[_T]]:
             call = Call(function, key, body, codec)
 
@@ -85,10 +128,12 @@ class AsyncLedger:
                     return codec.encode(await function(*arguments, **named))
 
                 outcome = await self.process(
-                    call.key(arguments, named), handler, body=call.body(arguments, named), wait=wait)
+                    call.key(arguments, named), handler, body=call.body(arguments, named), wait=wait
+                )
                 return replayed(outcome, codec)  # type: ignore[no-any-return]
 
             return call.named(once)
+
         return decorate
 
     async def close(self, grace: Optional[float] = None) -> bool:
@@ -182,8 +227,9 @@ class AsyncClaimScope:
         ledger._running += 1
         options = ledger._options
         self._outcomes = self._ends.enter_context(ledger._telemetry.delivery())
-        begins = asyncio.ensure_future(ledger._run(
-            begin(options.world, self._request, self._stopping, options.repeat_announced)))
+        begins = asyncio.ensure_future(
+            ledger._run(begin(options.world, self._request, self._stopping, options.repeat_announced))
+        )
         try:
             begun = await asyncio.shield(begins)
         except BaseException:
@@ -221,8 +267,9 @@ class AsyncClaimScope:
             self._cancelled = True
             self._block.cancel(f"the claim is lost: {hold.lost}")
 
-    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                        trace: Optional[TracebackType]) -> bool:
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> bool:
         self._in_block = False
         with self._ends:
             if self._claim._held is not None:

@@ -70,18 +70,43 @@ class Ledger:
     Nothing is sent before the first delivery. Raises `InvalidField` for an option beyond its bound.
     """
 
-    def __init__(self, consumer: str, connection: Optional[Connection] = None, *, lease: Optional[float] = None,
-                 owner: Optional[str] = None, unexpected: Type[Steer] = Park, repeat_announced: bool = False,
-                 handler_budget: Optional[float] = None, ack_wait: Optional[float] = None) -> None:
-        self._options = Options(consumer, (connection or Connection()).resolved(), lease, owner, unexpected,
-                                repeat_announced, handler_budget, ack_wait)
+    def __init__(
+        self,
+        consumer: str,
+        connection: Optional[Connection] = None,
+        *,
+        lease: Optional[float] = None,
+        owner: Optional[str] = None,
+        unexpected: Type[Steer] = Park,
+        repeat_announced: bool = False,
+        handler_budget: Optional[float] = None,
+        ack_wait: Optional[float] = None,
+    ) -> None:
+        self._options = Options(
+            consumer,
+            (connection or Connection()).resolved(),
+            lease,
+            owner,
+            unexpected,
+            repeat_announced,
+            handler_budget,
+            ack_wait,
+        )
         self._telemetry = Telemetry(consumer)
         self._state = _State(self._options.connection)
         _ledgers.add(self)
 
-    def process(self, key: Key, handler: Callable[[Claim], Result], *, body: Optional[Body] = None,
-                fingerprint: Optional[Fingerprint] = None, occurred_at: Optional[datetime.datetime] = None,
-                event_type: str = "", wait: float = 0.0) -> Outcome:
+    def process(
+        self,
+        key: Key,
+        handler: Callable[[Claim], Result],
+        *,
+        body: Optional[Body] = None,
+        fingerprint: Optional[Fingerprint] = None,
+        occurred_at: Optional[datetime.datetime] = None,
+        event_type: str = "",
+        wait: float = 0.0,
+    ) -> Outcome:
         """Processes one delivery: claims the message, runs the handler where it is granted, settles, and advises.
 
         `handler` is given the `Claim`; what it returns is the result. It raises `Retry`, `Terminal`, `Park` or
@@ -93,8 +118,9 @@ class Ledger:
         Never raises what the ledger answers: `Outcome.advice` says what to do. Raises `InvalidField` and `Closed`,
         both before anything is sent, and what is no `Exception`, such as KeyboardInterrupt: nothing is settled then.
         """
-        scope = self.claim(key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type,
-                           wait=wait)
+        scope = self.claim(
+            key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type, wait=wait
+        )
         claim = scope._claim
         try:
             with scope:
@@ -103,12 +129,24 @@ class Ledger:
         except Exception as error:
             if claim._outcome is None:
                 raise  # It is the package's own: the delivery was not taken, or could not be settled.
-            _log.warning("%s: the handler raised %s: %s", self._options.consumer, type(error).__name__,
-                         claim.outcome.advice.value)
+            _log.warning(
+                "%s: the handler raised %s: %s",
+                self._options.consumer,
+                type(error).__name__,
+                claim.outcome.advice.value,
+            )
         return claim.outcome
 
-    def claim(self, key: Key, *, body: Optional[Body] = None, fingerprint: Optional[Fingerprint] = None,
-              occurred_at: Optional[datetime.datetime] = None, event_type: str = "", wait: float = 0.0) -> ClaimScope:
+    def claim(
+        self,
+        key: Key,
+        *,
+        body: Optional[Body] = None,
+        fingerprint: Optional[Fingerprint] = None,
+        occurred_at: Optional[datetime.datetime] = None,
+        event_type: str = "",
+        wait: float = 0.0,
+    ) -> ClaimScope:
         """The same as a block: ``with ledger.claim(key) as claim: if claim.granted: claim.result = …``.
 
         Leaving the block settles: without an error as completed with `claim.result`, with `Retry`, `Terminal`, `Park`,
@@ -116,13 +154,20 @@ class Ledger:
         """
         return ClaimScope(self, Delivery(key, body, fingerprint, occurred_at, event_type, wait))
 
-    def idempotent(self, key: Callable[..., Key], *, body: Optional[Callable[..., Body]] = None,
-                   codec: Codec = JSON, wait: float = 0.0) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+    def idempotent(
+        self,
+        key: Callable[..., Key],
+        *,
+        body: Optional[Callable[..., Body]] = None,
+        codec: Codec = JSON,
+        wait: float = 0.0,
+    ) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
         """Makes a function idempotent: ``@ledger.idempotent(key=lambda order: Key.of("shop", order.id))``.
 
         `key` and `body` are called with the function's arguments. A repeated call returns the first one's result, as
         `codec` reads it back. Raises what the function raises, and `NoResult` where there is nothing to return.
         """
+
         def decorate(function: Callable[..., _T]) -> Callable[..., _T]:
             call = Call(function, key, body, codec)
 
@@ -134,6 +179,7 @@ class Ledger:
                 return value
 
             return call.named(once)
+
         return decorate
 
     def close(self, grace: Optional[float] = None) -> bool:
@@ -214,7 +260,8 @@ class ClaimScope:
             failed.callback(self._ends.close)
             self._outcomes = self._ends.enter_context(ledger._telemetry.delivery())
             begun = ledger._run(
-                begin(options.world, self._request, lambda: state.inflight.closing, options.repeat_announced))
+                begin(options.world, self._request, lambda: state.inflight.closing, options.repeat_announced)
+            )
             if isinstance(begun, Hold):
                 claim._held = begun
                 self._kept = state.renewer.keep(begun, self._lost)
@@ -228,8 +275,9 @@ class ClaimScope:
         self._claim._hold.lost = reason
         self._claim.cancelled.set()
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> bool:
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> bool:
         ledger, claim = self._ledger, self._claim
         with self._ends:
             if claim._held is not None:

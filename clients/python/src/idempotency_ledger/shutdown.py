@@ -17,8 +17,9 @@ class Shutdown:
     process ends with the code 1, whatever it is doing; give the supervisor a longer time.
     """
 
-    def __init__(self, grace: float = 20.0,
-                 signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+    def __init__(
+        self, grace: float = 20.0, signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    ) -> None:
         self._grace = grace
         self._signals = tuple(signals)
         self._event = threading.Event()

@@ -26,13 +26,15 @@ class Done:
     left_out: bool = False
 
 
-def begin(world: World, request: pb.ClaimRequest, stopping: Callable[[], bool], repeat_announced: bool
-          ) -> Steps[Union[Hold, Outcome]]:
+def begin(
+    world: World, request: pb.ClaimRequest, stopping: Callable[[], bool], repeat_announced: bool
+) -> Steps[Union[Hold, Outcome]]:
     """Claims the message. Returns a `Hold` where the handler shall run, else what became of the delivery."""
     wait = seconds(request.wait)
     try:
         answer, sent = yield from repeated(
-            world, "Claim", request, world.claim_budget + wait, world.call_timeout + wait)
+            world, "Claim", request, world.claim_budget + wait, world.call_timeout + wait
+        )
     except CallFailed as error:
         return _refused(error.failure)
     verdict = answer.WhichOneof("verdict")
@@ -97,8 +99,13 @@ def _steered(hold: Hold, error: BaseException, unexpected: Type[Steer]) -> Steer
 
 def _complete(hold: Hold, done: Done) -> Steps[Outcome]:
     base = Outcome(Advice.RETRY_LATER, DEFAULT_DELAY, done.result, result_dropped=done.left_out)
-    request = pb.CompleteRequest(key=hold.request.key, token=hold.granted.token, result=done.result,
-                                 result_left_out=done.left_out, event_type=hold.request.event_type)
+    request = pb.CompleteRequest(
+        key=hold.request.key,
+        token=hold.granted.token,
+        result=done.result,
+        result_left_out=done.left_out,
+        event_type=hold.request.event_type,
+    )
     try:
         answer = yield from _settle(hold, "Complete", request)
     except CallFailed as error:
@@ -117,13 +124,23 @@ def _failed(hold: Hold, steer: Steer) -> Steps[Outcome]:
         return Outcome(Advice.RETRY_LATER, DEFAULT_DELAY, effect_unknown=True, reason=steer.reason or "DOUBTFUL")
     base = Outcome(Advice.RETRY_LATER, DEFAULT_DELAY, reason=steer.reason or type(steer).__name__)
     if isinstance(steer, GiveBack):
-        request: Any = pb.ReleaseRequest(key=hold.request.key, token=hold.granted.token, delay=duration(steer.after),
-                                         unpin_fingerprint=steer.unpin_fingerprint, event_type=hold.request.event_type)
+        request: Any = pb.ReleaseRequest(
+            key=hold.request.key,
+            token=hold.granted.token,
+            delay=duration(steer.after),
+            unpin_fingerprint=steer.unpin_fingerprint,
+            event_type=hold.request.event_type,
+        )
         method, base = "Release", replace(base, delay=max(steer.after, 0.05))
     else:
         kind = next((_KINDS[known] for known in _KINDS if isinstance(steer, known)), pb.FAILURE_KIND_PARK)
-        request = pb.FailRequest(key=hold.request.key, token=hold.granted.token, kind=kind,
-                                 error=(base.reason or "")[:_ERROR_LENGTH], event_type=hold.request.event_type)
+        request = pb.FailRequest(
+            key=hold.request.key,
+            token=hold.granted.token,
+            kind=kind,
+            error=(base.reason or "")[:_ERROR_LENGTH],
+            event_type=hold.request.event_type,
+        )
         if isinstance(steer, Retry) and steer.after is not None:
             request.retry_after.CopyFrom(duration(steer.after))
         method = "Fail"
@@ -148,8 +165,14 @@ def _verdict(answer: pb.ClaimResponse, verdict: Optional[str]) -> Outcome:
     if verdict == "completed":
         done = answer.completed
         missing = done.result_dropped or done.result_expired or done.result_omitted
-        return replace(outcome, result=None if missing else done.result, replayed=True, reason=None,
-                       result_dropped=done.result_dropped, attempt=done.attempt)
+        return replace(
+            outcome,
+            result=None if missing else done.result,
+            replayed=True,
+            reason=None,
+            result_dropped=done.result_dropped,
+            attempt=done.attempt,
+        )
     return outcome
 
 

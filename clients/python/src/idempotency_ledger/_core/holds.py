@@ -13,7 +13,9 @@ from .steps import CallFailed, Sleep, Steps, World, seconds
 _PARKING = (pb.ON_EXPIRY_PARK, pb.ON_EXPIRY_PARK_IF_STARTED)
 # What the ledger answers where the claim is over. Any other error leaves the lease as it is.
 _OVER = frozenset({"LEASE_LOST", "CLAIM_CLOSED", "ENTRY_NOT_FOUND", "TOKEN_FROM_FUTURE"})
-# A process that was stopped may find its lease over although no other was granted the key: one Renew says so.
+# A process that stood still for this long may find its lease over although no other was granted the key: a Renew
+# that is answered within the budget says so.
+_LATE = 0.1
 _LATE_BUDGET = 1.0
 _SHORTEST_WAIT = 0.1
 LEASE_OVER = "LEASE_OVER"
@@ -103,13 +105,15 @@ class Hold:
                 return LEASE_OVER
             if final or clock() < min(self.renew_at, self.lease_until):
                 continue  # Announced or saved meanwhile, which renews too.
-            late = clock() >= self.lease_until
+            over = clock() >= self.lease_until
+            if over and clock() < until + _LATE:
+                return LEASE_OVER
             try:
-                yield from self._renew(_LATE_BUDGET if late else self.lease_until - clock())
+                yield from self._renew(_LATE_BUDGET if over else self.lease_until - clock())
             except CallFailed as error:
                 if error.failure.reason in _OVER:
                     return str(error.failure.reason)
-                if late or clock() >= self.lease_until:
+                if clock() >= self.lease_until:
                     return LEASE_OVER
                 # Refused for now (rights, the limit of the hold): the lease that is left still stands.
                 self.renew_at = min(self.lease_until, clock() + max(_SHORTEST_WAIT, (self.lease_until - clock()) / 3))

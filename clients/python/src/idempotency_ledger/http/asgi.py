@@ -77,8 +77,10 @@ class ASGIMiddleware:
         async def collect(event: Dict[str, Any]) -> None:
             if event["type"] == "http.response.start":
                 collected.status = event["status"]
-                collected.headers = [(bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1"))
-                                     for name, value in event.get("headers", ())]
+                collected.headers = [
+                    (bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1"))
+                    for name, value in event.get("headers", ())
+                ]
             elif event["type"] == "http.response.body":
                 collected.part(bytes(event.get("body", b"")))
 

@@ -69,8 +69,9 @@ class WSGIMiddleware:
     def _called(self, environ: Environ, body: bytes) -> Tuple[Answer, bool]:
         collected = Collected(self._settings)
 
-        def start_response(status: str, headers: List[Tuple[str, str]],
-                           exc_info: Any = None) -> Callable[[bytes], None]:
+        def start_response(
+            status: str, headers: List[Tuple[str, str]], exc_info: Any = None
+        ) -> Callable[[bytes], None]:
             collected.status = int(status.split(" ", 1)[0])
             collected.headers = [(name.lower(), value) for name, value in headers]
             return collected.part
