@@ -68,12 +68,12 @@ EFFECT, PAUSE, ANNOUNCE = step("effect"), step("pause"), step("announce")
 class Server:
     """A ledger of its own process, over a file, that can be killed and started again at the same address."""
 
-    def __init__(self, binary: str, folder: pathlib.Path, port: int) -> None:
+    def __init__(self, binary: str, folder: pathlib.Path, port: int, *more: str, health: tuple[str, ...] = ()) -> None:
         self.address = f"127.0.0.1:{port}"
         (folder / "ledger.toml").write_text(POLICIES)
         self._command = [binary, "serve", "--listen", self.address, "--http-listen", "off", "--observe-listen", "off",
-                         "--config", str(folder / "ledger.toml"), "--database-url", f"sqlite://{folder / 'ledger.db'}"]
-        self._health = [binary, "health", "--address", self.address]
+                         "--config", str(folder / "ledger.toml"), "--database-url", f"sqlite://{folder / 'ledger.db'}", *more]
+        self._health = [binary, "health", "--address", *(health or (self.address,))]
         self._log = (folder / "server.log").open("ab")
         self.start()
 
@@ -121,18 +121,18 @@ class Scene:
         return self.proxy.add(Fault(method, do, **fields))
 
     def subject(self, consumer: str = "effects", opened: bool = True, endpoint: str | None = None,
-                **options: Any) -> Subject:
+                environment: dict[str, str] | None = None, **options: Any) -> Subject:
         """Starts a subject, with a client of this consumer unless `opened` is false."""
-        new = Subject(self.command, self.environment, self.sink, self._log)
+        new = Subject(self.command, {**self.environment, **(environment or {})}, self.sink, self._log)
         self._subjects.append(new)
         if opened:
             new.open(endpoint or self.proxy.address, consumer, **options)
         return new
 
-    def server(self) -> Server:
-        """A server of the scenario's own, over a file."""
+    def server(self, *more: str, port: int = 0, health: tuple[str, ...] = ()) -> Server:
+        """A server of the scenario's own, over a file, with more arguments."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-        new = Server(self.binary, folder, self.ports())
+        new = Server(self.binary, folder, port or self.ports(), *more, health=health)
         self._servers.append(new)
         return new
 

@@ -75,11 +75,18 @@ def a_corrected_request(s: Scene) -> None:
 @scenario(5)
 def bad_input_is_not_sent(s: Scene) -> None:
     subject = s.subject()
-    for field, id in (("key.id", ""), ("key.id", "x" * 513), ("key.id", "a\nb")):
-        call = subject.begin(id, EFFECT)
-        error = subject.wait_for("error", call)
-        check(error["error"] == "InvalidField" and error["field"] == field, f"{id[:9]!r} is answered {error}")
+    # The message is at fault, and the ledger would say the same of it.
+    for id in ("", "x" * 513, "\u00e9" * 257, "a\nb", "a\u0085b"):
+        advises(subject.process_one(id, EFFECT), "DEAD_LETTER", "INVALID_FIELD")
+        s.effects(id, 0)
+    # The program is at fault.
+    for consumer in ("", "x" * 129, "a\tb"):
+        subject.send("open", ledger="bad", endpoint=s.proxy.address, consumer=consumer)
+        error = subject.wait_for("error", "open")
+        check((error["error"], error["field"]) == ("InvalidField", "key.consumer"), f"{consumer!r} is answered {error}")
     check(not s.proxy.calls, "it was sent")
+    for id in ("x" * 512, "a b" * 9):
+        advises(subject.process_one(f"{id[:-8]}{s.new_id()[-8:]}", EFFECT), "ACK")
 
 
 @scenario(3)

@@ -122,6 +122,11 @@ def shutdown(stop: il.Shutdown) -> None:
     os._exit(0)
 
 
+def connection(command: dict[str, Any]) -> il.Connection:
+    return il.Connection(command["endpoint"], client_cert_file=command.get("client_cert_file"),
+                         client_key_file=command.get("client_key_file"))
+
+
 def options(command: dict[str, Any]) -> dict[str, Any]:
     return {name: command[name] for name in ("lease", "repeat_announced") if name in command}
 
@@ -132,9 +137,11 @@ def main() -> None:
         command = json.loads(line)
         do = command["do"]
         if do == "open":
-            ledgers[command["ledger"]] = il.Ledger(
-                command["consumer"], il.Connection(command["endpoint"]), **options(command))
-            say("opened")
+            try:
+                ledgers[command["ledger"]] = il.Ledger(command["consumer"], connection(command), **options(command))
+                say("opened")
+            except il.InvalidField as error:
+                failed("open", error)
         elif do == "process":
             thread = threading.Thread(target=process, args=(command,))
             running.add(thread)

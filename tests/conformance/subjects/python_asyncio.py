@@ -11,7 +11,7 @@ from typing import Any
 
 import idempotency_ledger as il
 import python_asgi
-from python import content, failed, finished, options, raised, say, started
+from python import connection, content, failed, finished, options, raised, say, started
 
 ledgers: dict[str, il.AsyncLedger] = {}
 going: dict[str, asyncio.Semaphore] = {}
@@ -100,9 +100,11 @@ async def shutdown(stop: il.Shutdown) -> None:
 async def obey(command: dict[str, Any]) -> None:
     do = command["do"]
     if do == "open":
-        ledgers[command["ledger"]] = il.AsyncLedger(
-            command["consumer"], il.Connection(command["endpoint"]), **options(command))
-        say("opened")
+        try:
+            ledgers[command["ledger"]] = il.AsyncLedger(command["consumer"], connection(command), **options(command))
+            say("opened")
+        except il.InvalidField as error:
+            failed("open", error)
     elif do == "process":
         tasks[command["call"]] = asyncio.ensure_future(process(command))
     elif do == "go":

@@ -72,8 +72,9 @@ class Options:
         request = pb.ClaimRequest(
             key=pb.EntryKey(
                 consumer=self.consumer,
-                source=delivery.key.source,
-                id=delivery.key.id,
+                # What is at fault is not sent, and may be no text that a message can hold.
+                source="" if delivery.key.fault else delivery.key.source,
+                id="" if delivery.key.fault else delivery.key.id,
                 replay_run=delivery.key.replay_run,
             ),
             claim_id=str(uuid.uuid4()),

@@ -214,6 +214,7 @@ class AsyncClaimScope:
         self.abandoned = False
         self._ledger = ledger
         self._request = ledger._options.request(delivery)
+        self._fault = delivery.key.fault
         self._claim = AsyncClaim(ledger, self)
         self._ends = contextlib.ExitStack()
         self._keeping: Optional[asyncio.Task[None]] = None
@@ -228,7 +229,7 @@ class AsyncClaimScope:
         options = ledger._options
         self._outcomes = self._ends.enter_context(ledger._telemetry.delivery())
         begins = asyncio.ensure_future(
-            ledger._run(begin(options.world, self._request, self._stopping, options.repeat_announced))
+            ledger._run(begin(options.world, self._request, self._stopping, options.repeat_announced, self._fault))
         )
         try:
             begun = await asyncio.shield(begins)

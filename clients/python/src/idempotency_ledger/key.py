@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import Any, Mapping, Union
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Optional, Union
 
 from .errors import InvalidField
 
@@ -33,18 +33,29 @@ class Key:
 
     `source`: the producer, 1 to 256 bytes. `id`: unique within its source, 1 to 512 bytes. `replay_run`: the replay
     that the delivery belongs to, at most 64 of ``A-Z a-z 0-9 . _ -``; empty for live deliveries. Keys are compared as
-    bytes. Raises `InvalidField` for anything else: such a message can only be dead-lettered.
+    bytes; control characters are refused.
+
+    A message whose source or id is beyond these bounds is at fault itself: it is not sent to the ledger, and its
+    outcome is DEAD_LETTER. Raises `InvalidField` where the program is at fault: a part that is not text, a replay run.
     """
 
     source: str
     id: str
     replay_run: str = ""
+    fault: Optional[InvalidField] = field(default=None, init=False, compare=False, repr=False)
+    """Why the ledger would refuse the message; `None` where it is right."""
 
     def __post_init__(self) -> None:
-        checked_text("key.source", self.source, 256)
-        checked_text("key.id", self.id, 512)
+        for name, part in (("key.source", self.source), ("key.id", self.id)):
+            if not isinstance(part, str):
+                raise InvalidField(name, f"must be text, not {type(part).__name__}")
         if len(self.replay_run) > 64 or not _RUN.fullmatch(self.replay_run):
             raise InvalidField("key.replay_run", "at most 64 characters of A-Z, a-z, 0-9, '.', '_' and '-' are allowed")
+        try:
+            checked_text("key.source", self.source, 256)
+            checked_text("key.id", self.id, 512)
+        except InvalidField as fault:
+            object.__setattr__(self, "fault", fault)
 
     @staticmethod
     def of(source: str, id: str, replay_run: str = "") -> Key:
@@ -53,14 +64,18 @@ class Key:
 
     @staticmethod
     def from_cloud_event(event: Union[Mapping[str, Any], Any], replay_run: str = "") -> Key:
-        """The key of a CloudEvent: a mapping, or an object of the CloudEvents SDK, with `source` and `id`."""
+        """The key of a CloudEvent: a mapping, or an object of the CloudEvents SDK, with `source` and `id`.
+
+        An event without one of them is at fault, as `fault` of the key says: its outcome is DEAD_LETTER.
+        """
         values = []
         for name in ("source", "id"):
             getter = getattr(event, f"get_{name}", None)
             try:
-                values.append(getter() if callable(getter) else event[name])
+                found = getter() if callable(getter) else event[name]
             except (KeyError, TypeError, AttributeError):
-                raise InvalidField(f"key.{name}", f"the CloudEvent has no attribute {name!r}") from None
+                found = None
+            values.append(found if isinstance(found, str) else "")
         return Key(values[0], values[1], replay_run)
 
 

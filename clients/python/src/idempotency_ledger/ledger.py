@@ -246,6 +246,7 @@ class ClaimScope:
     def __init__(self, ledger: Ledger, delivery: Delivery) -> None:
         self._ledger = ledger
         self._request = ledger._options.request(delivery)
+        self._fault = delivery.key.fault
         self._claim = Claim(ledger)
         self._kept = 0
         self._ends = contextlib.ExitStack()
@@ -260,7 +261,13 @@ class ClaimScope:
             failed.callback(self._ends.close)
             self._outcomes = self._ends.enter_context(ledger._telemetry.delivery())
             begun = ledger._run(
-                begin(options.world, self._request, lambda: state.inflight.closing, options.repeat_announced)
+                begin(
+                    options.world,
+                    self._request,
+                    lambda: state.inflight.closing,
+                    options.repeat_announced,
+                    self._fault,
+                )
             )
             if isinstance(begun, Hold):
                 claim._held = begun

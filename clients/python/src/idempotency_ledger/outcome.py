@@ -35,8 +35,9 @@ class Outcome:
     effect_unknown: bool = False
     """The grant said that an earlier attempt may have had its effect, or this attempt ended in doubt."""
     reason: Optional[str] = None
-    """Why, where it is not simply done: the ledger's reason (``LEASE_LOST``), its verdict (``parked``), or one of the
-    package: ``PRIOR_EFFECT_STARTED``, ``NOT_PROTECTED``, ``CLOSING``, ``LEASE_OVER``, ``DOUBTFUL``, ``NO_ANSWER``."""
+    """Why, where it is not simply done: the ledger's reason (``LEASE_LOST``), its verdict (``parked``), the reason that
+    the handler gave, or one of the package: ``INVALID_FIELD``, ``PRIOR_EFFECT_STARTED``, ``NOT_PROTECTED``,
+    ``CLOSING``, ``LEASE_OVER``, ``DOUBTFUL``, ``INTERRUPTED``, ``UNKNOWN_VERDICT``, ``NO_ANSWER``."""
     attempt: int = 0
     """Which attempt this was, or how many there were; 0 where it is not known."""
     error: Optional[BaseException] = None

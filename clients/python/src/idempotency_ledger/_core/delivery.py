@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Optional, Type, Union
 
 from .._proto import ledger_pb2 as pb
-from ..errors import ClaimLost, Doubtful, GiveBack, NotProtected, Park, Retry, Steer, Terminal
+from ..errors import ClaimLost, Doubtful, GiveBack, InvalidField, NotProtected, Park, Retry, Steer, Terminal
 from ..outcome import Advice, Outcome
 from .calls import repeated
 from .holds import Hold
@@ -27,9 +27,18 @@ class Done:
 
 
 def begin(
-    world: World, request: pb.ClaimRequest, stopping: Callable[[], bool], repeat_announced: bool
+    world: World,
+    request: pb.ClaimRequest,
+    stopping: Callable[[], bool],
+    repeat_announced: bool = False,
+    fault: Optional[InvalidField] = None,
 ) -> Steps[Union[Hold, Outcome]]:
-    """Claims the message. Returns a `Hold` where the handler shall run, else what became of the delivery."""
+    """Claims the message. Returns a `Hold` where the handler shall run, else what became of the delivery.
+
+    `fault`: what is wrong with the message's key, which the ledger would refuse in the same way.
+    """
+    if fault is not None:
+        return Outcome(Advice.DEAD_LETTER, reason="INVALID_FIELD", error=fault)
     wait = seconds(request.wait)
     try:
         answer, sent = yield from repeated(

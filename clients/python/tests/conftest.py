@@ -1,6 +1,0 @@
-"""Lets the tests import their helpers."""
-
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))

@@ -1,0 +1,205 @@
+"""What the idioms add to the core, without a server: the decorator's values, the renewer, telemetry, trailers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Dict, List, Tuple
+
+import grpc
+import pytest
+from world import Play
+
+from idempotency_ledger import JSON, Advice, Connection, Ledger, NoResult, Outcome, Park, _telemetry
+from idempotency_ledger._core.steps import Failure, Send, duration
+from idempotency_ledger._decorator import replayed
+from idempotency_ledger._failure import failure_of
+from idempotency_ledger._proto import ledger_pb2 as pb
+from idempotency_ledger._renewer import Renewer
+from idempotency_ledger._telemetry import Telemetry
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(Advice.RETRY_LATER, 1.0, reason="in_progress"),
+        Outcome(Advice.DEAD_LETTER, reason="parked"),
+        Outcome(Advice.ACK, replayed=True, result_dropped=True),
+        Outcome(Advice.ACK, replayed=True),
+    ],
+)
+def test_call_without_a_result_is_an_error(outcome: Outcome) -> None:
+    with pytest.raises(NoResult) as raised:
+        replayed(outcome, JSON)
+    assert raised.value.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(Advice.ACK, result=b'{"a": 1}'),
+        Outcome(Advice.ACK, result=b'{"a": 1}', replayed=True),
+        # The effect is done, and its value known here, though the ledger has not confirmed it or not stored it.
+        Outcome(Advice.RETRY_LATER, 1.0, result=b'{"a": 1}', reason="NO_ANSWER"),
+        Outcome(Advice.ACK, result=b'{"a": 1}', result_dropped=True),
+    ],
+)
+def test_call_with_a_result_returns_it(outcome: Outcome) -> None:
+    assert replayed(outcome, JSON) == {"a": 1}
+
+
+def test_error_of_the_function_is_raised_again() -> None:
+    error = ValueError()
+    with pytest.raises(ValueError) as raised:  # noqa: PT011
+        replayed(Outcome(Advice.DEAD_LETTER, error=error), JSON)
+    assert raised.value is error
+
+
+def test_decorated_function_keeps_its_name() -> None:
+    @Ledger("c", Connection("127.0.0.1:1")).idempotent(key=lambda order: order)
+    def charge(order: Any) -> int:
+        """Charges an order."""
+        return 1
+
+    assert (charge.__name__, charge.__doc__) == ("charge", "Charges an order.")
+
+
+class _Error:
+    def __init__(self, code: Any, *trailers: Tuple[str, Any]) -> None:
+        self._code, self._trailers = code, trailers
+
+    def code(self) -> Any:
+        return self._code
+
+    def trailing_metadata(self) -> Any:
+        return self._trailers
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (_Error(grpc.StatusCode.INTERNAL), Failure("INTERNAL")),
+        (_Error(None), Failure("UNKNOWN")),
+        (
+            _Error(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                ("idempotency-ledger-reason", "OVERLOADED"),
+                ("idempotency-ledger-advice", "RETRY_LATER"),
+                ("idempotency-ledger-retry-after-ms", "250"),
+                ("grpc-status-details-bin", b"\x00"),
+            ),
+            Failure("RESOURCE_EXHAUSTED", "OVERLOADED", "RETRY_LATER", 0.25),
+        ),
+        (
+            _Error(
+                grpc.StatusCode.ABORTED,
+                ("idempotency-ledger-reason", b"LEASE_LOST"),
+                ("idempotency-ledger-retry-after-ms", "x"),
+            ),
+            Failure("ABORTED", "LEASE_LOST"),
+        ),
+    ],
+)
+def test_error_is_the_ledgers_by_its_trailers(error: Any, failure: Failure) -> None:
+    assert failure_of(error) == failure
+
+
+def test_renewer_waits_for_no_call_and_ends_without_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("idempotency_ledger._renewer._LINGER", 0.01)
+    play = Play()
+    started: List[str] = []
+    both = threading.Event()
+
+    def start(step: Send, arrived: Any) -> None:
+        started.append(step.method)
+        if len(started) == 2:
+            both.set()  # The second one is sent although the first one is not answered.
+            arrived(Failure("ABORTED", "LEASE_LOST"))
+
+    renewer = Renewer(start)
+    reasons: Dict[str, str] = {}
+    lost = threading.Event()
+    holds = [play.hold(lease=0.0), play.hold(lease=0.0)]
+    for hold in holds:
+        hold.lease_until = play.now + 5
+    numbers = [renewer.keep(hold, lambda reason: (reasons.update(lost=reason), lost.set())[0]) for hold in holds]
+    assert both.wait(10)
+    assert lost.wait(10)
+    assert reasons == {"lost": "LEASE_LOST"}
+    thread = renewer._thread
+    for number in numbers:
+        renewer.drop(number)
+    if thread is not None:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+class _Recorder:
+    """Stands for OpenTelemetry's API."""
+
+    def __init__(self) -> None:
+        self.spans: List[Tuple[str, Dict[str, Any]]] = []
+        self.records: List[Dict[str, Any]] = []
+
+    def get_tracer(self, _name: str) -> Any:
+        return self
+
+    get_meter = get_tracer
+
+    def create_histogram(self, *_arguments: Any, **_named: Any) -> Any:
+        return self
+
+    def start_as_current_span(self, name: str, **named: Any) -> Any:
+        self.spans.append((name, named))
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def set_attributes(self, attributes: Dict[str, Any]) -> None:
+        self.spans[-1][1]["set"] = attributes
+
+    def record(self, seconds: float, attributes: Dict[str, Any]) -> None:
+        assert seconds >= 0
+        self.records.append(attributes)
+
+    def inject(self, carrier: Dict[str, str]) -> None:
+        carrier["Traceparent"] = "00-1-2-01"
+
+
+def test_telemetry_has_the_consumer_and_the_advice_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = _Recorder()
+    for name in ("trace", "metrics", "propagate"):
+        monkeypatch.setattr(_telemetry, name, recorder, raising=False)
+    monkeypatch.setattr(_telemetry, "_found", True)
+    with Telemetry("payments").delivery() as outcomes:
+        outcomes.append(Outcome(Advice.ACK, result=b"secret", replayed=True, error=Park("secret")))
+    assert recorder.spans[0][0] == "process payments"
+    assert recorder.records == [
+        {
+            "idempotency_ledger.consumer": "payments",
+            "idempotency_ledger.advice": "ACK",
+            "idempotency_ledger.replayed": True,
+        }
+    ]
+    assert _telemetry.metadata() == (("traceparent", "00-1-2-01"),)
+
+
+def test_without_telemetry_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_telemetry, "_found", False)
+    with Telemetry("payments").delivery() as outcomes:
+        outcomes.append(Outcome(Advice.ACK))
+    assert _telemetry.metadata() == ()
+
+
+def test_version_is_that_of_the_package() -> None:
+    import pathlib
+
+    import idempotency_ledger
+
+    project = (pathlib.Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{idempotency_ledger.__version__}"' in project
+    assert pb.DESCRIPTOR.name == "idempotency/ledger/v1/ledger.proto"
+    assert duration(1.9999999999).seconds == 2
