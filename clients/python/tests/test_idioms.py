@@ -121,7 +121,12 @@ def test_renewer_waits_for_no_call_and_ends_without_holds(monkeypatch: pytest.Mo
     holds = [play.hold(lease=0.0), play.hold(lease=0.0)]
     for hold in holds:
         hold.lease_until = play.now + 5
-    numbers = [renewer.keep(hold, lambda reason: (reasons.update(lost=reason), lost.set())[0]) for hold in holds]
+
+    def on_lost(reason: str) -> None:
+        reasons["lost"] = reason
+        lost.set()
+
+    numbers = [renewer.keep(hold, on_lost) for hold in holds]
     assert both.wait(10)
     assert lost.wait(10)
     assert reasons == {"lost": "LEASE_LOST"}

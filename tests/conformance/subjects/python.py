@@ -95,9 +95,16 @@ def process(command: dict[str, Any]) -> None:
         failed(command["call"], error)
 
 
+def own_lock() -> None:
+    """In a child: a thread of the parent may have held the lock when it forked."""
+    global _writing
+    _writing = threading.Lock()
+
+
 def prefork(command: dict[str, Any]) -> None:
     for id in command["ids"]:
         if os.fork() == 0:
+            own_lock()
             process({"ledger": command["ledger"], "call": f"fork-{id}", "source": "shop", "id": id,
                      "steps": [{"do": "return", "result": "forked"}]})
             os._exit(0)

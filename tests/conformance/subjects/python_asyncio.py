@@ -11,7 +11,7 @@ from typing import Any
 
 import idempotency_ledger as il
 import python_asgi
-from python import connection, content, failed, finished, options, raised, say, started
+from python import connection, content, failed, finished, options, own_lock, raised, say, started
 
 ledgers: dict[str, il.AsyncLedger] = {}
 going: dict[str, asyncio.Semaphore] = {}
@@ -77,6 +77,7 @@ async def process(command: dict[str, Any]) -> None:
 async def prefork(command: dict[str, Any]) -> None:
     for id in command["ids"]:
         if os.fork() == 0:
+            own_lock()
             asyncio.set_event_loop(None)
             asyncio._set_running_loop(None)  # As a worker that a parent with a loop has forked.
             asyncio.run(process({"ledger": command["ledger"], "call": f"fork-{id}", "source": "shop", "id": id,
