@@ -60,27 +60,32 @@ class Language:
     folder: str
     build: list[list[str]]
     run: list[str]
+    example: list[str]
     environment: dict[str, str]
 
     def filled(self, text: str, package: pathlib.Path) -> str:
         """A text of the file with its places filled in."""
         return text.format(package=package, python=sys.executable, here=HERE)
 
-    def command(self, package: pathlib.Path) -> tuple[list[str], dict[str, str]]:
-        """The command of a subject over this package, and its environment."""
-        found = {name: self.filled(value, package) for name, value in self.environment.items()}
-        return [self.filled(part, package) for part in self.run], found
+    def command(self, parts: list[str], package: pathlib.Path) -> list[str]:
+        """A command over this package."""
+        return [self.filled(part, package) for part in parts]
+
+    def variables(self, package: pathlib.Path) -> dict[str, str]:
+        """The environment of the commands over this package."""
+        return {name: self.filled(value, package) for name, value in self.environment.items()}
 
     def built(self, package: pathlib.Path) -> None:
         """Builds the subject over this package."""
         for command in self.build:
-            subprocess.run([self.filled(part, package) for part in command], cwd=HERE, check=True)
+            subprocess.run(self.command(command, package), cwd=HERE, check=True)
 
 
 def languages() -> dict[str, Language]:
     """The languages of languages.toml."""
     read = tomllib.loads((HERE / "languages.toml").read_text(encoding="utf-8"))
-    return {name: Language(name, found["folder"], found["build"], found["run"], found.get("environment", {}))
+    return {name: Language(name, found["folder"], found["build"], found["run"], found.get("example", []),
+                           found.get("environment", {}))
             for name, found in read.items()}
 
 
@@ -96,10 +101,11 @@ class Runner:
         """The result of a scenario: `ok`, `-` where the language cannot have it, else `FAILED`; seconds; why."""
         began = time.monotonic()
         folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{language.name}-{entry.name}-", dir=self.folder))
-        command, environment = language.command(package)
-        scene = Scene(self.server.address, command, environment, folder, self.binary, free_port)
+        scene = Scene(self.server.address, language.command(language.run, package), language.variables(package), folder,
+                      self.binary, free_port, language.command(language.example, package))
         try:
-            if entry.needs and not scene.subject(opened=False).ready.get(entry.needs):
+            if entry.needs == "example" and not language.example or entry.needs not in (None, "example") and (
+                    not scene.subject(opened=False).ready.get(entry.needs)):
                 return "-", time.monotonic() - began, ""
             entry.run(scene)
             scene.always()

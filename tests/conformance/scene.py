@@ -102,6 +102,7 @@ class Scene:
     folder: pathlib.Path
     binary: str
     ports: Callable[[], int]
+    example: list[str]
     sink: Sink = field(default_factory=Sink)
 
     def __post_init__(self) -> None:
@@ -129,6 +130,12 @@ class Scene:
             new.open(endpoint or self.proxy.address, consumer, **options)
         return new
 
+    def consumer(self) -> Subject:
+        """The first example of the package's README, over this ledger."""
+        new = Subject(self.example, {**self.environment, "LEDGER_ENDPOINT": self.proxy.address}, self.sink, self._log)
+        self._subjects.append(new)
+        return new
+
     def server(self, *more: str, port: int = 0, health: tuple[str, ...] = ()) -> Server:
         """A server of the scenario's own, over a file, with more arguments."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
@@ -149,6 +156,10 @@ class Scene:
         """The state of a message in the ledger."""
         answer = self.rpc.Lookup(pb.LookupRequest(key=self.key(id, consumer)), timeout=5)
         return str(pb.EntryState.Name(answer.state)).replace("ENTRY_STATE_", "")
+
+    def broker_waits(self, seconds: float) -> None:
+        """As a broker does that delivers again after so many seconds."""
+        time.sleep(seconds)
 
     def rival_after_lease(self, id: str, consumer: str = "effects") -> Any:
         """A rival's Claim that waits in the ledger until lease and grace of the holder are over."""

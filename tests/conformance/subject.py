@@ -51,6 +51,12 @@ class Subject:
         self.sink.effect(event["id"], int(event["token"]), event["idempotency_key"])
         self.send("go", call=event["call"])
 
+    def deliver(self, id: str) -> str:
+        """A delivery to the first example of a README; returns its name."""
+        call = str(next(self._numbers))
+        self.send("process", call=call, id=id)
+        return call
+
     def send(self, do: str, **fields: Any) -> None:
         """A command to the subject; one that is gone does not read it."""
         assert self.process.stdin
@@ -108,6 +114,14 @@ class Subject:
     def signal(self, number: signal.Signals) -> None:
         """A signal to the process itself."""
         self.process.send_signal(number)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself within so many seconds."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def kill(self) -> None:
         """kill -9, and waits for its end."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from scene import EFFECT, PAUSE, Scene, advises, check, scenario, step
 
 PROCESS, ACK = 1, 2
@@ -74,7 +72,7 @@ def hot_loop(s: Scene) -> None:
         if outcome["advice"] == "ACK":
             break
         advises(outcome, "RETRY_LATER")
-        time.sleep(outcome["delay"])  # As the broker does that delivers again after the delay.
+        s.broker_waits(outcome["delay"])
     answers = [(answer, at) for call, answer, at in s.proxy.answers if call.method == "Claim"]
     calls = s.proxy.of("Claim")
     for (answer, at), following in zip(answers, calls[1:], strict=False):

@@ -1,0 +1,84 @@
+"""The first example of each package's README, as it stands there: a right consumer in at most 20 lines."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from scene import Scene, advises, check, scenario
+from subject import Event, Subject
+
+CONSUMER = "payments"
+
+
+def told(consumer: Subject, call: str, advice: str) -> Event:
+    """What the broker was told of a delivery."""
+    outcome = consumer.outcome(call)
+    advises(outcome, advice)
+    return outcome
+
+
+@scenario(7, 10, 20, needs="example")
+def first_example(s: Scene) -> None:
+    consumer, id = s.consumer(), s.new_id()
+    told(consumer, consumer.deliver(id), "ACK")
+    told(consumer, consumer.deliver(id), "ACK")
+    s.effects(id)
+    held = s.new_id()
+    s.rival(held, CONSUMER)
+    outcome = told(consumer, consumer.deliver(held), "RETRY_LATER")
+    check(outcome["delay"] > 0.5, f"it is delivered again after {outcome['delay']} s")
+    told(consumer, consumer.deliver("x" * 600), "DEAD_LETTER")
+    s.effects(held, 0)
+
+
+@scenario(18, 19, needs="example")
+def first_example_stops(s: Scene) -> None:
+    consumer, id = s.consumer(), s.new_id()
+    consumer.keep_effects = True
+    call = consumer.deliver(id)
+    effect = consumer.wait_for("effect")
+    consumer.signal(signal.SIGTERM)
+    consumer.take_effect(effect)
+    told(consumer, call, "ACK")
+    check(consumer.process.wait(20) == 0, f"the exit code is {consumer.process.returncode}")
+    check(s.state(id, CONSUMER) == "COMPLETED", s.state(id, CONSUMER))
+    s.effects(id)
+    hasty = s.consumer()
+    hasty.keep_effects = True
+    hasty.deliver(s.new_id())
+    hasty.wait_for("effect")
+    # Two signals that are sent together may arrive as one.
+    for _ in range(20):
+        hasty.signal(signal.SIGTERM)
+        if hasty.ends_within(0.5):
+            break
+    check(hasty.process.poll() not in (None, 0), f"after signals its exit code is {hasty.process.poll()}")
+
+
+def _killed(s: Scene, method: str, do: str, hook: str) -> str:
+    id = s.new_id()
+    consumer: list[Subject] = []
+    hooks: dict[str, Any] = {hook: lambda: consumer[0].kill()}
+    s.fault(method, do, id=id, **hooks)
+    consumer.append(s.consumer())
+    consumer[0].deliver(id)
+    consumer[0].process.wait(30)
+    return id
+
+
+@scenario(1, 11, 13, needs="example")
+def first_example_is_killed(s: Scene) -> None:
+    ids = [_killed(s, "Claim", "swallow", "before"), _killed(s, "Claim", "pass", "then"),
+           _killed(s, "Complete", "swallow", "before"), _killed(s, "Complete", "pass", "then")]
+    heir = s.consumer()
+    for id in ids:
+        for _ in range(20):
+            outcome = heir.outcome(heir.deliver(id))
+            if outcome["advice"] == "ACK":
+                break
+            s.broker_waits(outcome["delay"])
+        advises(outcome, "ACK")
+        check(s.state(id, CONSUMER) == "COMPLETED", s.state(id, CONSUMER))
+        # The provider deduplicates by the key, and has one effect, however often it was asked.
+        check(s.sink.count("keyed", id) == 1, f"the provider has {s.sink.count('keyed', id)} effects")
