@@ -36,6 +36,7 @@ def test_unknown_outcome_repeats_the_identical_request(failures: List[Failure], 
     assert (answer, sent) == (DONE, play.now)
     assert play.slept == pytest.approx(waits)
     assert all(request == REQUEST for _, request, _, _ in play.sent)
+    assert play.repeats == [False] + [True] * len(failures)
 
 
 @pytest.mark.parametrize(

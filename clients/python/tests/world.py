@@ -22,6 +22,7 @@ class Play:
         self.takes = takes
         self.sent: List[Tuple[str, Any, float, float]] = []
         self.slept: List[float] = []
+        self.repeats: List[bool] = []
         self.world = World(lambda: self.now, lambda: 1.0)
 
     def run(self, steps: Steps[Any], until: Optional[float] = None) -> Any:
@@ -45,6 +46,7 @@ class Play:
         """The next answer of the script, given after the call has taken its time."""
         copy = type(step.request)()
         copy.CopyFrom(step.request)
+        self.repeats.append(step.repeat)
         self.sent.append((step.method, copy, step.timeout, self.now))
         if not self.script:
             raise AssertionError(f"{step.method} is not in the script: {step.request}")

@@ -64,7 +64,9 @@ class AioTransport:
     async def send(self, step: Send) -> Any:
         """The answer to a call, or its `Failure`."""
         try:
-            return await self._method(step.method)(step.request, timeout=step.timeout, metadata=metadata())
+            return await self._method(step.method)(
+                step.request, timeout=step.timeout, wait_for_ready=step.repeat, metadata=metadata()
+            )
         except grpc.RpcError as error:
             return failure_of(error)
 

@@ -43,7 +43,9 @@ class SyncTransport:
     def send(self, step: Send) -> Any:
         """The answer to a call, or its `Failure`."""
         try:
-            return self._method(step.method)(step.request, timeout=step.timeout, metadata=metadata())
+            return self._method(step.method)(
+                step.request, timeout=step.timeout, wait_for_ready=step.repeat, metadata=metadata()
+            )
         except grpc.RpcError as error:
             return failure_of(error)
 
@@ -62,7 +64,7 @@ class SyncTransport:
         except Closed:
             arrived(Failure("CANCELLED"))
             return
-        method.future(step.request, timeout=step.timeout).add_done_callback(done)
+        method.future(step.request, timeout=step.timeout, wait_for_ready=step.repeat).add_done_callback(done)
 
     def close(self) -> None:
         """Closes the channel: nothing can be sent any more."""

@@ -19,10 +19,10 @@ def repeated(world: World, method: str, request: Message, budget: float, timeout
     changes, and where the budget does not leave time for one more try.
     """
     until = world.clock() + budget
-    pause = _FIRST_PAUSE
+    pause, repeat = _FIRST_PAUSE, False
     while True:
         sent = world.clock()
-        answer = yield Send(method, request, max(_SHORTEST_TRY, min(timeout, until - sent)))
+        answer = yield Send(method, request, max(_SHORTEST_TRY, min(timeout, until - sent)), repeat)
         if not isinstance(answer, Failure):
             return answer, sent
         # A tenth of all clients repeat in each tenth of the pause: together they would only be refused together.
@@ -30,4 +30,4 @@ def repeated(world: World, method: str, request: Message, budget: float, timeout
         if not answer.repeatable or world.clock() + wait >= until:
             raise CallFailed(answer)
         yield Sleep(wait)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        pause, repeat = min(pause * 2, _LONGEST_PAUSE), True

@@ -29,6 +29,8 @@ class Send:
     method: str
     request: Message
     timeout: float
+    repeat: bool = False
+    """It is sent once more: it waits for a connection until its deadline, rather than fail while none is there."""
 
 
 @dataclass(frozen=True)
