@@ -42,7 +42,7 @@ class Bug:
 
 
 def bugs_of(language: str) -> list[Bug]:
-    """The seeded bugs of a language; none where it has no file of its own."""
+    """The seeded bugs of a language; empty where it has no file in bugs/."""
     path = HERE / "bugs" / f"{language}.toml"
     if not path.exists():
         return []

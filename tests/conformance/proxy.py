@@ -49,6 +49,7 @@ class Fault:
     times: int = 1
     skip: int = 0
     id: str | None = None
+    id_prefix: str = ""
     seconds: float = 0.0
     code: str = "FAILED_PRECONDITION"
     reason: str = ""
@@ -64,6 +65,10 @@ class Fault:
     def __post_init__(self) -> None:
         if self.do not in DOES:
             raise ValueError(f"a fault does one of {', '.join(DOES)}, not {self.do!r}")
+
+    def fits(self, id: str) -> bool:
+        """Whether it is for this message: by its `id`, or by the `id_prefix` that its id begins with."""
+        return self.id in (None, id) and id.startswith(self.id_prefix)
 
     def release(self) -> None:
         """Lets the held calls go on."""
@@ -120,7 +125,7 @@ class Proxy(grpc.GenericRpcHandler):
                     if call.method == method and id in (None, call.request.key.id)]
 
     def wait_for(self, method: str, count: int, id: str | None = None, seconds: float = 30.0) -> list[Call]:
-        """Waits until so many calls of the method have arrived."""
+        """Waits until this number of calls of the method has arrived."""
         def arrived() -> list[Call]:
             return [call for call in self.calls if call.method == method and id in (None, call.request.key.id)]
 
@@ -157,7 +162,7 @@ class Proxy(grpc.GenericRpcHandler):
 
     def _fault(self, call: Call) -> Fault | None:
         for fault in self._faults:
-            if fault.method != call.method or fault.id not in (None, call.request.key.id) or fault.times == 0:
+            if fault.method != call.method or fault.times == 0 or not fault.fits(call.request.key.id):
                 continue
             if fault.skip > 0:
                 fault.skip -= 1

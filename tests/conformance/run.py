@@ -60,12 +60,13 @@ class Language:
     folder: str
     build: list[list[str]]
     run: list[str]
-    example: list[str]
+    more: dict[str, list[str]]
     environment: dict[str, str]
+    python: str
 
     def filled(self, text: str, package: pathlib.Path) -> str:
         """A text of the file with its places filled in."""
-        return text.format(package=package, python=sys.executable, here=HERE)
+        return text.format(package=package, python=self.python, here=HERE)
 
     def command(self, parts: list[str], package: pathlib.Path) -> list[str]:
         """A command over this package."""
@@ -81,11 +82,12 @@ class Language:
             subprocess.run(self.command(command, package), cwd=HERE, check=True)
 
 
-def languages() -> dict[str, Language]:
-    """The languages of languages.toml."""
+def languages(python: str) -> dict[str, Language]:
+    """The languages of languages.toml; `python` is the interpreter of subjects in Python."""
     read = tomllib.loads((HERE / "languages.toml").read_text(encoding="utf-8"))
-    return {name: Language(name, found["folder"], found["build"], found["run"], found.get("example", []),
-                           found.get("environment", {}))
+    return {name: Language(name, found["folder"], found["build"], found["run"],
+                           {more: found[more] for more in ("example", "own") if more in found},
+                           found.get("environment", {}), python)
             for name, found in read.items()}
 
 
@@ -102,10 +104,10 @@ class Runner:
         began = time.monotonic()
         folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{language.name}-{entry.name}-", dir=self.folder))
         scene = Scene(self.server.address, language.command(language.run, package), language.variables(package), folder,
-                      self.binary, free_port, language.command(language.example, package))
+                      self.binary, free_port, {name: language.command(more, package) for name, more in language.more.items()})
         try:
-            if entry.needs == "example" and not language.example or entry.needs not in (None, "example") and (
-                    not scene.subject(opened=False).ready.get(entry.needs)):
+            if entry.needs and entry.needs not in language.more and (
+                    entry.needs in ("example", "own") or not scene.subject(opened=False).ready.get(entry.needs)):
                 return "-", time.monotonic() - began, ""
             entry.run(scene)
             scene.always()
@@ -144,7 +146,7 @@ class Runner:
 
 
 def rules() -> bool:
-    """Prints which scenarios hold each rule; false where one has none."""
+    """Prints which scenarios hold each rule; false where a rule lacks one."""
     lacking = False
     for rule in RULES:
         held = [entry.name for entry in SCENARIOS if rule in entry.rules]
@@ -161,11 +163,12 @@ def main() -> int:
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs")
     parser.add_argument("--bug", action="append", help="only this seeded bug, by its name; may be repeated")
     parser.add_argument("--rules", action="store_true", help="show which scenarios hold which rule")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of subjects in Python")
     parser.add_argument("--keep", action="store_true", help="keep the logs of servers and subjects")
     options = parser.parse_args()
     if options.rules:
         return 0 if rules() else 1
-    known = languages()
+    known = languages(options.python)
     chosen = [known[name] for name in options.language or known]
     entries = [entry for entry in SCENARIOS if not options.scenario or entry.name in options.scenario]
     if options.scenario and len(entries) != len(options.scenario):

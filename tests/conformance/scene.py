@@ -66,7 +66,7 @@ EFFECT, PAUSE, ANNOUNCE = step("effect"), step("pause"), step("announce")
 
 
 class Server:
-    """A ledger of its own process, over a file, that can be killed and started again at the same address."""
+    """A ledger in a separate process, over a file, that can be killed and started again at the same address."""
 
     def __init__(self, binary: str, folder: pathlib.Path, port: int, *more: str, health: tuple[str, ...] = ()) -> None:
         self.address = f"127.0.0.1:{port}"
@@ -102,7 +102,7 @@ class Scene:
     folder: pathlib.Path
     binary: str
     ports: Callable[[], int]
-    example: list[str]
+    more: dict[str, list[str]]
     sink: Sink = field(default_factory=Sink)
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class Scene:
 
     def consumer(self) -> Subject:
         """The first example of the package's README, over this ledger."""
-        new = Subject(self.example, {**self.environment, "LEDGER_ENDPOINT": self.proxy.address}, self.sink, self._log)
+        new = Subject(self.more["example"], {**self.environment, "LEDGER_ENDPOINT": self.proxy.address}, self.sink, self._log)
         self._subjects.append(new)
         return new
 
@@ -158,7 +158,7 @@ class Scene:
         return str(pb.EntryState.Name(answer.state)).replace("ENTRY_STATE_", "")
 
     def broker_waits(self, seconds: float) -> None:
-        """As a broker does that delivers again after so many seconds."""
+        """As a broker does that delivers again after a delay."""
         time.sleep(seconds)
 
     def rival_after_lease(self, id: str, consumer: str = "effects") -> Any:
@@ -213,6 +213,6 @@ def advises(outcome: Event, advice: str, reason: str | None = None) -> None:
 
 
 def same(calls: list[Any], count: int) -> None:
-    """Checks that these are so many repeats of one request, byte for byte."""
+    """Checks that these are `count` sendings of one request, byte for byte."""
     check(len(calls) == count, f"{len(calls)} calls, and not {count}")
     check(len({call.raw for call in calls}) == 1, "a repeat is not identical to the first request")

@@ -27,7 +27,7 @@ class Subject:
         self._ids: dict[str, str] = {}
         self._events: list[Event] = []
         self._changed = threading.Condition()
-        # A group of its own: what it has forked ends with it.
+        # In a separate process group: what it has forked ends with it.
         self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
         threading.Thread(target=self._read, daemon=True).start()
@@ -116,7 +116,7 @@ class Subject:
         self.process.send_signal(number)
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether it ends by itself within so many seconds."""
+        """Whether it ends by itself within this number of seconds."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -30,8 +30,8 @@ def token_and_key_reach_the_effect(s: Scene) -> None:
     advises(subject.outcome(call), "ACK")
     granted = [answer.acquired for asked, answer, _ in s.proxy.answers if asked.method == "Claim"]
     for started, acquired in zip((first, second), granted, strict=True):
-        told = (int(started["token"]), started["idempotency_key"], started["attempt"])
-        check(told == (acquired.token, acquired.idempotency_key, acquired.attempt), f"the handler was told {told}")
+        found = (int(started["token"]), started["idempotency_key"], started["attempt"])
+        check(found == (acquired.token, acquired.idempotency_key, acquired.attempt), f"the handler was given {found}")
     check(int(second["token"]) > int(first["token"]), "the token has not grown")
     check(second["idempotency_key"] == first["idempotency_key"], "the key is another one")
     s.effects(id, 1, plain=2)
@@ -47,7 +47,7 @@ def zombie_with_an_effect_in_flight(s: Scene) -> None:
     zombie.stop_still()
     after = heir.begin(id, EFFECT, wait=8)
     started = heir.wait_for("started", after)
-    check(started["effect_unknown"], "the heir was not told that there may have been an effect")
+    check(started["effect_unknown"], "the heir does not know that there may have been an effect")
     advises(heir.outcome(after), "ACK")
     zombie.take_effect(effect)  # It arrives late, with the token of the zombie.
     zombie.signal(18)
@@ -79,7 +79,7 @@ def doubtful_settles_nothing(s: Scene) -> None:
     check(outcome["effect_unknown"], f"the outcome is {outcome}")
     check(not [call for call in s.proxy.calls if call.method in ("Fail", "Release", "Complete")], "it was settled")
     call = subject.begin(id, EFFECT, wait=8)
-    check(subject.wait_for("started", call)["effect_unknown"], "the next attempt was not told of the doubt")
+    check(subject.wait_for("started", call)["effect_unknown"], "the next attempt does not know of the doubt")
     advises(subject.outcome(call), "ACK")
 
 
@@ -128,11 +128,11 @@ def announced_before(s: Scene) -> None:
     check(outcome["effect_unknown"] and not subject.seen("started"), "the handler ran")
     check(s.state(id, "parking") == "PARKED", s.state(id, "parking"))
     s.effects(id, 0)
-    told = s.new_id()
-    subject.open(s.proxy.address, "parking", ledger="told", repeat_announced=True)
-    subject.process_one(told, ANNOUNCE, step("raise", error="Retry", after=0), ledger="told")
-    advises(subject.process_one(told, EFFECT, ledger="told"), "ACK")
-    s.effects(told)
+    repeated = s.new_id()
+    subject.open(s.proxy.address, "parking", ledger="repeating", repeat_announced=True)
+    subject.process_one(repeated, ANNOUNCE, step("raise", error="Retry", after=0), ledger="repeating")
+    advises(subject.process_one(repeated, EFFECT, ledger="repeating"), "ACK")
+    s.effects(repeated)
 
 
 @scenario(15)
@@ -205,7 +205,7 @@ def lost_lease_cancels_the_handler(s: Scene) -> None:
     id = s.new_id()
     s.fault("Renew", "refuse", code="ABORTED", reason="LEASE_LOST", id=id)
     subject, call = _paused(s, id)
-    check(subject.wait_for("lost", call)["reason"] == "LEASE_LOST", "the handler was not told why")
+    check(subject.wait_for("lost", call)["reason"] == "LEASE_LOST", "the handler does not know why")
     advises(subject.outcome(call), "RETRY_LATER", "LEASE_LOST")
     s.effects(id, 0)
     silent = s.new_id()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 from typing import Any
 
 from scene import Scene, advises, check, scenario
@@ -11,8 +13,8 @@ from subject import Event, Subject
 CONSUMER = "payments"
 
 
-def told(consumer: Subject, call: str, advice: str) -> Event:
-    """What the broker was told of a delivery."""
+def broker_gets(consumer: Subject, call: str, advice: str) -> Event:
+    """What the consumer has done with a message of the broker."""
     outcome = consumer.outcome(call)
     advises(outcome, advice)
     return outcome
@@ -21,14 +23,14 @@ def told(consumer: Subject, call: str, advice: str) -> Event:
 @scenario(7, 10, 20, needs="example")
 def first_example(s: Scene) -> None:
     consumer, id = s.consumer(), s.new_id()
-    told(consumer, consumer.deliver(id), "ACK")
-    told(consumer, consumer.deliver(id), "ACK")
+    broker_gets(consumer, consumer.deliver(id), "ACK")
+    broker_gets(consumer, consumer.deliver(id), "ACK")
     s.effects(id)
     held = s.new_id()
     s.rival(held, CONSUMER)
-    outcome = told(consumer, consumer.deliver(held), "RETRY_LATER")
+    outcome = broker_gets(consumer, consumer.deliver(held), "RETRY_LATER")
     check(outcome["delay"] > 0.5, f"it is delivered again after {outcome['delay']} s")
-    told(consumer, consumer.deliver("x" * 600), "DEAD_LETTER")
+    broker_gets(consumer, consumer.deliver("x" * 600), "DEAD_LETTER")
     s.effects(held, 0)
 
 
@@ -40,7 +42,7 @@ def first_example_stops(s: Scene) -> None:
     effect = consumer.wait_for("effect")
     consumer.signal(signal.SIGTERM)
     consumer.take_effect(effect)
-    told(consumer, call, "ACK")
+    broker_gets(consumer, call, "ACK")
     check(consumer.process.wait(20) == 0, f"the exit code is {consumer.process.returncode}")
     check(s.state(id, CONSUMER) == "COMPLETED", s.state(id, CONSUMER))
     s.effects(id)
@@ -82,3 +84,14 @@ def first_example_is_killed(s: Scene) -> None:
         check(s.state(id, CONSUMER) == "COMPLETED", s.state(id, CONSUMER))
         # The provider deduplicates by the key, and has one effect, however often it was asked.
         check(s.sink.count("keyed", id) == 1, f"the provider has {s.sink.count('keyed', id)} effects")
+
+
+@scenario(needs="own")
+def forms_of_the_language(s: Scene) -> None:
+    s.fault("Renew", "refuse", code="ABORTED", reason="LEASE_LOST", times=-1, id_prefix="lost")
+    environment = {**os.environ, **s.environment, "LEDGER_ENDPOINT": s.proxy.address}
+    done = subprocess.run(s.more["own"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 0, done.stderr[-500:])
+    if "traced" in done.stdout:
+        sent = [call.metadata.get("traceparent", "") for call in s.proxy.calls if "traced" in call.request.key.id]
+        check(len(sent) == 2 and all("abc" in parent for parent in sent), f"traceparent is {sent}")

@@ -27,7 +27,7 @@ def too_large_a_result(s: Scene) -> None:
     subject = s.subject()
     first = subject.process_one(id, EFFECT, step("return", bytes=20_000))
     advises(first, "ACK")
-    check(first["result_dropped"], "the handler's caller was not told that the result is not stored")
+    check(first["result_dropped"], "the outcome does not say that the result is not stored")
     again = subject.process_one(id, EFFECT)
     advises(again, "ACK")
     check(again["replayed"] and again["result_dropped"] and again["result"] is None, f"the repeat is answered {again}")
@@ -41,7 +41,7 @@ def too_large_a_request(s: Scene) -> None:
     subject = s.subject()
     first = subject.process_one(id, EFFECT, step("return", result="x" * 1000))
     advises(first, "ACK")
-    check(first["result_dropped"], "the handler's caller was not told that the result is not stored")
+    check(first["result_dropped"], "the outcome does not say that the result is not stored")
     second = s.proxy.of("Complete")[1].request
     check(second.result_left_out and not second.result, "the repeat is not without its result")
     advises(subject.process_one(id, EFFECT), "ACK")

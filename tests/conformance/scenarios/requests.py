@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import http.client
 import json
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,19 +127,16 @@ def http_announced(s: Scene) -> None:
 def http_in_progress(s: Scene) -> None:
     site, key = Site(s, wait=0.3), s.new_id()
     patient = Site(s, wait=8)
-    replies: list[Reply] = []
-    first = threading.Thread(target=lambda: replies.append(site.post(key, PAUSE, EFFECT, CREATED)))
-    first.start()
-    site.subject.wait_for("paused", key)
-    busy = site.post(key, EFFECT, CREATED)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(site.post, key, PAUSE, EFFECT, CREATED)
+        site.subject.wait_for("paused", key)
+        busy = site.post(key, EFFECT, CREATED)
+        claims = len(s.proxy.of("Claim", key))
+        second = pool.submit(patient.post, key, EFFECT, CREATED)
+        s.proxy.wait_for("Claim", claims + 1, key)
+        site.subject.send("go", call=key)
+        replies = [first.result(), second.result()]
     check(busy.status == 409 and int(busy.headers["retry-after"]) >= 1, f"in progress: {busy}")
-    claims = len(s.proxy.of("Claim", key))
-    second = threading.Thread(target=lambda: replies.append(patient.post(key, EFFECT, CREATED)))
-    second.start()
-    s.proxy.wait_for("Claim", claims + 1, key)
-    site.subject.send("go", call=key)
-    for thread in (first, second):
-        thread.join(30)
     check([reply.status for reply in replies] == [201, 201], f"the answers are {replies}")
     check(sorted(reply.replayed() for reply in replies) == [False, True], f"the answers are {replies}")
     s.effects(key)

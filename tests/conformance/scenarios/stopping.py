@@ -120,7 +120,7 @@ def prefork(s: Scene) -> None:
         ids = [s.new_id() for _ in range(3)]
         subject.send("prefork", ledger="l", ids=ids)
         if used_before and not subject.ready["forks_after_use"]:
-            # What cannot work says so, rather than wait for ever.
+            # What cannot work is an error, rather than a wait for ever.
             for id in ids:
                 check(subject.wait_for("error", f"fork-{id}")["error"] == "ForkedTooLate", "it did not say why")
             continue

@@ -38,7 +38,7 @@ class BaseClaim:
 
     @property
     def granted(self) -> bool:
-        """The message is to be processed now. Else `outcome` says what to do with it."""
+        """True: process the message now. False: `outcome` says what to do with it."""
         return self._held is not None
 
     @property

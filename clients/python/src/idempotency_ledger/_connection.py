@@ -29,7 +29,7 @@ _OPTIONS: List[Tuple[str, Any]] = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
-    # Two clients of one process have connections of their own: their credentials may differ.
+    # Two clients of one process have separate connections: their credentials may differ.
     ("grpc.use_local_subchannel_pool", 1),
 ]
 

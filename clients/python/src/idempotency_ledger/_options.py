@@ -88,6 +88,6 @@ class Options:
             request.wait.CopyFrom(duration(delivery.wait))
         if delivery.occurred_at is not None:
             if delivery.occurred_at.tzinfo is None:
-                raise InvalidField("occurred_at", "has no time zone: nobody can know which instant it is")
+                raise InvalidField("occurred_at", "has no time zone, so that its instant is unknown")
             request.occurred_at.FromDatetime(delivery.occurred_at)
         return request

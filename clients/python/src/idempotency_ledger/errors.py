@@ -48,7 +48,7 @@ class ClaimLost(LedgerError):
 
 
 class NotGranted(LedgerError):
-    """There is no claim to act under: look at `granted` of a claim before anything else."""
+    """The claim was not granted, or is not settled yet: look at `granted` first."""
 
 
 class NotProtected(LedgerError):
@@ -70,7 +70,7 @@ class NoResult(LedgerError):
     """A function made idempotent has no result to return; `outcome` says why, and what to do with the message."""
 
     def __init__(self, outcome: object) -> None:
-        super().__init__(f"there is no result: {outcome}")
+        super().__init__(f"the call has no result: {outcome}")
         self.outcome = outcome
 
 
@@ -110,7 +110,7 @@ class Park(Steer):
 class Doubtful(Steer):
     """It is unknown whether the effect happened, and the next attempt finds out by itself, as with a guard row.
 
-    Nothing is settled: the lease ends by itself, and the next attempt is told `effect_unknown`.
+    Nothing is settled: the lease ends by itself, and the next attempt finds `effect_unknown`.
     """
 
 

@@ -33,7 +33,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _State:
-    """What a process has of its own, and a forked one must not inherit: channel, thread, counts."""
+    """What a forked process must not inherit: channel, thread, counts."""
 
     def __init__(self, connection: Connection) -> None:
         self.transport = SyncTransport(connection)

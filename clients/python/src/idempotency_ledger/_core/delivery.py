@@ -100,7 +100,7 @@ def _steered(hold: Hold, error: BaseException, unexpected: Type[Steer]) -> Steer
         return error
     if isinstance(error, NotProtected):  # Rule 15: nothing has begun.
         return GiveBack("NOT_PROTECTED", after=_MENDING_DELAY)
-    # Who was told that the claim is lost, or to end, cannot say what became of the effect: rule 12.
+    # A handler that was interrupted, or whose claim is lost, cannot say what became of the effect: rule 12.
     if isinstance(error, ClaimLost) or hold.lost or not isinstance(error, Exception):
         return Doubtful(hold.over() or "INTERRUPTED")
     return unexpected(type(error).__name__)

@@ -13,8 +13,8 @@ from .steps import CallFailed, Sleep, Steps, World, seconds
 _PARKING = (pb.ON_EXPIRY_PARK, pb.ON_EXPIRY_PARK_IF_STARTED)
 # What the ledger answers where the claim is over. Any other error leaves the lease as it is.
 _OVER = frozenset({"LEASE_LOST", "CLAIM_CLOSED", "ENTRY_NOT_FOUND", "TOKEN_FROM_FUTURE"})
-# A process that stood still for this long may find its lease over although no other was granted the key: a Renew
-# that is answered within the budget says so.
+# A process that stood still for this long may find its lease over although no other claim was granted the key: a
+# Renew that is answered within the budget finds out.
 _LATE = 0.1
 _LATE_BUDGET = 1.0
 _SHORTEST_WAIT = 0.1

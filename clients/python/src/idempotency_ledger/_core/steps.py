@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from .._proto import ledger_pb2 as pb
 from ..outcome import Advice
 
-# The ledger's own errors after which nobody knows whether the call was applied.
+# The ledger's own errors after which it is unknown whether the call was applied.
 _UNKNOWN = frozenset({"OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED"})
 _ADVICES: Dict[int, Advice] = {
     int(pb.ADVICE_ACK): Advice.ACK,
@@ -30,12 +30,12 @@ class Send:
     request: Message
     timeout: float
     repeat: bool = False
-    """It is sent once more: it waits for a connection until its deadline, rather than fail while none is there."""
+    """It is a repeat: it waits for a connection until its deadline, rather than fail without one."""
 
 
 @dataclass(frozen=True)
 class Sleep:
-    """Wait for so many seconds."""
+    """Wait for `seconds`."""
 
     seconds: float
 
@@ -51,7 +51,7 @@ class Failure:
 
     @property
     def unknown(self) -> bool:
-        """Nobody knows whether the call was applied: only its repeat finds out."""
+        """It is unknown whether the call was applied: only its repeat finds out."""
         return self.reason is None or self.reason in _UNKNOWN
 
     @property
@@ -60,7 +60,7 @@ class Failure:
         return self.unknown or self.retry_after is not None
 
     def advised(self) -> Advice:
-        """The advice of the error; RETRY_LATER where it has none, or one that this version does not know."""
+        """The advice of the error; RETRY_LATER without one, and for one that this version does not know."""
         return next((known for known in Advice if self.reason and known.value == self.advice), Advice.RETRY_LATER)
 
     def name(self) -> str:
@@ -103,7 +103,7 @@ def seconds(duration: Duration) -> float:
 
 
 def duration(value: float) -> Duration:
-    """A protobuf duration of so many seconds."""
+    """A number of seconds as a protobuf duration."""
     whole, nanos = divmod(round(value * 1e9), 1_000_000_000)
     return Duration(seconds=whole, nanos=nanos)
 

@@ -186,7 +186,7 @@ class Exchange:
         return stored(self._settings, answer, whole)
 
     def final(self, outcome: Outcome) -> Tuple[Answer, bool]:
-        """The answer to the client, and whether it is to be read again. Raises the error of the application.
+        """The answer to the client, and whether it must be read again. Raises the error of the application.
 
         What the application has answered is sent whatever became of its claim: the effect happened.
         """
