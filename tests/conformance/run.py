@@ -3,6 +3,7 @@
     python tests/conformance/run.py --binary target/debug/idempotency-ledger
     python tests/conformance/run.py --language python --scenario hot_loop --keep
     python tests/conformance/run.py --bugs            seeds each bug, and sees a scenario fail that claims to kill it
+    python tests/conformance/run.py --checks          the linters, type checkers and unit tests of the packages
     python tests/conformance/run.py --rules           which scenario holds which rule of docs/clients.md
 """
 
@@ -61,6 +62,7 @@ class Language:
     build: list[list[str]]
     run: list[str]
     more: dict[str, list[str]]
+    checks: list[list[str]]
     environment: dict[str, str]
     python: str
 
@@ -87,7 +89,7 @@ def languages(python: str) -> dict[str, Language]:
     read = tomllib.loads((HERE / "languages.toml").read_text(encoding="utf-8"))
     return {name: Language(name, found["folder"], found["build"], found["run"],
                            {more: found[more] for more in ("example", "own") if more in found},
-                           found.get("environment", {}), python)
+                           found.get("checks", []), found.get("environment", {}), python)
             for name, found in read.items()}
 
 
@@ -145,6 +147,20 @@ class Runner:
         return not failed
 
 
+def checks(chosen: list[Language]) -> bool:
+    """Runs the checks of the languages' own tools; false where one has failed."""
+    failed = []
+    for language in chosen:
+        for command in language.checks:
+            package = ROOT / language.folder
+            done = subprocess.run(language.command(command, package), cwd=package, check=False)
+            if done.returncode != 0:
+                failed.append(f"{language.name}: {' '.join(command)}")
+    for each in failed:
+        print(f"FAILED {each}")
+    return not failed
+
+
 def rules() -> bool:
     """Prints which scenarios hold each rule; false where a rule lacks one."""
     lacking = False
@@ -162,6 +178,7 @@ def main() -> int:
     parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs")
     parser.add_argument("--bug", action="append", help="only this seeded bug, by its name; may be repeated")
+    parser.add_argument("--checks", action="store_true", help="run the linters and unit tests of the packages")
     parser.add_argument("--rules", action="store_true", help="show which scenarios hold which rule")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of subjects in Python")
     parser.add_argument("--keep", action="store_true", help="keep the logs of servers and subjects")
@@ -170,6 +187,8 @@ def main() -> int:
         return 0 if rules() else 1
     known = languages(options.python)
     chosen = [known[name] for name in options.language or known]
+    if options.checks:
+        return 0 if checks(chosen) else 1
     entries = [entry for entry in SCENARIOS if not options.scenario or entry.name in options.scenario]
     if options.scenario and len(entries) != len(options.scenario):
         raise SystemExit(f"the scenarios are: {', '.join(entry.name for entry in SCENARIOS)}")

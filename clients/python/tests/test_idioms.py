@@ -9,12 +9,13 @@ import grpc
 import pytest
 from world import Play
 
-from idempotency_ledger import JSON, Advice, Connection, Ledger, NoResult, Outcome, Park, _telemetry
+from idempotency_ledger import JSON, Advice, Connection, Ledger, NoResult, Outcome, Park, Retry, _telemetry
 from idempotency_ledger._core.steps import Failure, Send, duration
 from idempotency_ledger._decorator import replayed
 from idempotency_ledger._failure import failure_of
 from idempotency_ledger._proto import ledger_pb2 as pb
 from idempotency_ledger._renewer import Renewer
+from idempotency_ledger._report import Report
 from idempotency_ledger._telemetry import Telemetry
 
 
@@ -69,6 +70,9 @@ class _Error:
 
     def code(self) -> Any:
         return self._code
+
+    def details(self) -> str:
+        return ""
 
     def trailing_metadata(self) -> Any:
         return self._trailers
@@ -190,6 +194,27 @@ def test_telemetry_has_the_consumer_and_the_advice_alone(monkeypatch: pytest.Mon
         }
     ]
     assert _telemetry.metadata() == (("traceparent", "00-1-2-01"),)
+
+
+def test_log_has_a_line_a_second_of_each_kind(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("idempotency_ledger._report.time.monotonic", lambda: now[0])
+    report = Report("payments")
+    refused = Outcome(Advice.RETRY_LATER, 1.0, reason="UNAUTHENTICATED", detail="no token")
+    for _ in range(3):
+        report.outcome(refused)
+    report.outcome(Outcome(Advice.DEAD_LETTER, error=ValueError("secret"), result=b"secret"))
+    report.outcome(Outcome(Advice.ACK, result=b"r"))
+    report.outcome(Outcome(Advice.RETRY_LATER, 1.0, error=Retry("steers"), reason="steers"))
+    now[0] += 1
+    report.outcome(refused)
+    assert [record.getMessage() for record in caplog.records] == [
+        "payments: UNAUTHENTICATED: no token: RETRY_LATER",
+        "payments: ValueError was raised: DEAD_LETTER",
+        "payments: UNAUTHENTICATED: no token: RETRY_LATER; 2 more of this kind were suppressed",
+    ]
 
 
 def test_without_telemetry_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

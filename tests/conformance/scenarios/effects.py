@@ -90,6 +90,7 @@ def unexpected_error_parks(s: Scene) -> None:
     failed = s.proxy.of("Fail")[0].request
     check(failed.kind == 3, f"the kind is {failed.kind}")
     check(failed.error and "4111" not in failed.error, f"the ledger was sent {failed.error!r}")
+    check("4111" not in (s.folder / "subject.log").read_text(errors="replace"), "the text was logged")
     check(s.state(id) == "PARKED", s.state(id))
 
 

@@ -19,4 +19,5 @@ def failure_of(error: Any) -> Failure:
         trailers.get("idempotency-ledger-reason") or None,
         trailers.get("idempotency-ledger-advice") or None,
         int(after) / 1000 if after.isdigit() else None,
+        (error.details() or "")[:500],
     )

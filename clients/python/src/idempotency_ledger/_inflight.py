@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Optional
 
 
 class Inflight:
@@ -27,7 +26,7 @@ class Inflight:
             self._count -= 1
             self._changed.notify_all()
 
-    def close(self, grace: Optional[float]) -> bool:
+    def close(self, grace: float) -> bool:
         """Takes no new delivery, and waits for those that run. False where some still run after `grace` seconds."""
         with self._changed:
             self.closing = True

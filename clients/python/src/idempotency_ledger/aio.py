@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import logging
 from types import TracebackType
 from typing import Any, Awaitable, Callable, Coroutine, Optional, Set, Type, TypeVar, Union
 
@@ -17,12 +16,12 @@ from ._core.holds import Hold
 from ._core.steps import Send, Steps
 from ._decorator import JSON, Call, Codec, replayed
 from ._options import Body, Delivery, Options
+from ._report import Report
 from ._telemetry import Telemetry
 from .errors import Closed, GiveBack, Park, Steer
 from .key import Fingerprint, Key
 from .outcome import Outcome
 
-_log = logging.getLogger("idempotency_ledger")
 _T = TypeVar("_T")
 
 
@@ -52,6 +51,7 @@ class AsyncLedger:
             ack_wait,
         )
         self._telemetry = Telemetry(consumer)
+        self._report = Report(consumer)
         self._transport = AioTransport(self._options.connection)
         self._tasks: Set[asyncio.Task[Any]] = set()
         self._running = 0
@@ -85,15 +85,9 @@ class AsyncLedger:
             async with scope:
                 if claim.granted:
                     claim.result = await handler(claim)
-        except Exception as error:
+        except Exception:
             if claim._outcome is None:
                 raise  # It is the package's own: the delivery was not taken, or could not be settled.
-            _log.warning(
-                "%s: the handler raised %s: %s",
-                self._options.consumer,
-                type(error).__name__,
-                claim.outcome.advice.value,
-            )
         return claim.outcome
 
     def claim(
@@ -136,7 +130,7 @@ class AsyncLedger:
 
         return decorate
 
-    async def close(self, grace: Optional[float] = None) -> bool:
+    async def close(self, grace: float = 20.0) -> bool:
         """As `Ledger.close`. Deliveries whose callers were cancelled are waited for, too."""
         self._closing = True
         if self._running:
@@ -276,6 +270,7 @@ class AsyncClaimScope:
             if self._claim._held is not None:
                 await self._ledger._shielded(self._finish(self._claim._held, error), self)
             self._outcomes.append(self._claim.outcome)
+            self._ledger._report.outcome(self._claim.outcome)
         if self._cancelled and isinstance(error, asyncio.CancelledError):
             # The cancellation was this claim's own, unless the caller has cancelled the block as well.
             uncancel = getattr(self._block, "uncancel", None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import logging
 import os
 import threading
 import time
@@ -21,13 +20,13 @@ from ._decorator import JSON, Call, Codec, replayed
 from ._inflight import Inflight
 from ._options import Body, Delivery, Options
 from ._renewer import Renewer
+from ._report import Report
 from ._sync_transport import SyncTransport
 from ._telemetry import Telemetry
 from .errors import Closed, Park, Steer
 from .key import Fingerprint, Key
 from .outcome import Outcome
 
-_log = logging.getLogger("idempotency_ledger")
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -93,6 +92,7 @@ class Ledger:
             ack_wait,
         )
         self._telemetry = Telemetry(consumer)
+        self._report = Report(consumer)
         self._state = _State(self._options.connection)
         _ledgers.add(self)
 
@@ -115,8 +115,8 @@ class Ledger:
         `occurred_at`: when the producer made the message, with its time zone. `event_type`: a label of metrics.
         `wait`: for how many seconds to wait while another attempt holds the message; for callers who need its result.
 
-        Never raises what the ledger answers: `Outcome.advice` says what to do. Raises `InvalidField` and `Closed`,
-        both before anything is sent, and what is no `Exception`, such as KeyboardInterrupt: nothing is settled then.
+        Never raises what the ledger answers: `Outcome.advice` says what to do. Raises `InvalidField` and `Closed`
+        before anything is sent, and what is not an `Exception`, such as KeyboardInterrupt: then nothing is settled.
         """
         scope = self.claim(
             key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type, wait=wait
@@ -126,15 +126,9 @@ class Ledger:
             with scope:
                 if claim.granted:
                     claim.result = handler(claim)
-        except Exception as error:
+        except Exception:
             if claim._outcome is None:
                 raise  # It is the package's own: the delivery was not taken, or could not be settled.
-            _log.warning(
-                "%s: the handler raised %s: %s",
-                self._options.consumer,
-                type(error).__name__,
-                claim.outcome.advice.value,
-            )
         return claim.outcome
 
     def claim(
@@ -182,8 +176,8 @@ class Ledger:
 
         return decorate
 
-    def close(self, grace: Optional[float] = None) -> bool:
-        """Takes no new delivery, and lets running effects end and settle, for `grace` seconds (`None`: all the time).
+    def close(self, grace: float = 20.0) -> bool:
+        """Takes no new delivery, and lets running effects end and settle, for at most `grace` seconds.
 
         A delivery whose claim arrives meanwhile gives it back. Returns False where an effect still runs: it may go on,
         and the process should end; the lease then ends by itself.
@@ -292,4 +286,5 @@ class ClaimScope:
                 # The lease is renewed meanwhile: no other attempt begins while this one is reported.
                 claim._outcome = ledger._run(finish(claim._held, ending, ledger._options.unexpected))
             self._outcomes.append(claim.outcome)
+            ledger._report.outcome(claim.outcome)
         return isinstance(error, Steer) and claim.granted

@@ -38,6 +38,8 @@ class Outcome:
     """Why, where it is not simply done: the ledger's reason (``LEASE_LOST``), its verdict (``parked``), the reason that
     the handler gave, or one of the package: ``INVALID_FIELD``, ``PRIOR_EFFECT_STARTED``, ``NOT_PROTECTED``,
     ``CLOSING``, ``LEASE_OVER``, ``DOUBTFUL``, ``INTERRUPTED``, ``UNKNOWN_VERDICT``, ``NO_ANSWER``."""
+    detail: str = ""
+    """What the error of a call said, for people: a field at fault, or why no server was reached."""
     attempt: int = 0
     """Which attempt this was, or how many there were; 0 where it is not known."""
     error: Optional[BaseException] = None

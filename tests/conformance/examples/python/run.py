@@ -1,4 +1,4 @@
-"""Runs the first example of a README, as it stands there: run.py README."""
+"""Runs an example of a README, as it stands there: run.py README 'first example'."""
 
 import pathlib
 import re
@@ -7,12 +7,12 @@ import sys
 # What a right consumer may take, its shutdown included.
 LINES = 20
 text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
-found = re.search(r"<!-- run: first example -->\n```python\n(.*?)```", text, re.DOTALL)
+found = re.search(rf"<!-- run: {sys.argv[2]} -->\n```python\n(.*?)```", text, re.DOTALL)
 if not found:
-    raise SystemExit(f"{sys.argv[1]} has no first example")
+    raise SystemExit(f"{sys.argv[1]} has no {sys.argv[2]}")
 example = found[1]
 code = [line for line in example.splitlines() if line.strip()]
 if len(code) > LINES:
-    raise SystemExit(f"the first example has {len(code)} lines; at most {LINES} are right")
+    raise SystemExit(f"the {sys.argv[2]} has {len(code)} lines; at most {LINES} are right")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 exec(compile(example, sys.argv[1], "exec"), {"__name__": "__main__"})

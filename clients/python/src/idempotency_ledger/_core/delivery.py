@@ -199,4 +199,5 @@ def _refused(failure: Failure, base: Outcome = _UNANSWERED) -> Outcome:
     """What an error says: its own advice (rule 5), and RETRY_LATER where it is not the ledger's (rule 3)."""
     advice = failure.advised()
     named = DEFAULT_DELAY if failure.retry_after is None else max(failure.retry_after, 0.05)
-    return replace(base, advice=advice, delay=named if advice is Advice.RETRY_LATER else 0.0, reason=failure.name())
+    delay = named if advice is Advice.RETRY_LATER else 0.0
+    return replace(base, advice=advice, delay=delay, reason=failure.name(), detail=failure.text)

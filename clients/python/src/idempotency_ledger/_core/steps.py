@@ -48,6 +48,7 @@ class Failure:
     reason: Optional[str] = None
     advice: Optional[str] = None
     retry_after: Optional[float] = None
+    text: str = ""
 
     @property
     def unknown(self) -> bool:
