@@ -160,6 +160,7 @@ def test_lease_that_a_wait_has_used_up_is_renewed_before_the_handler(renewal: An
         (bytearray(b"r"), Done(b"r")),
         ({"a": 1}, Done(b"", left_out=True)),
         (7, Done(b"", left_out=True)),
+        ("\ud800", Done(b"", left_out=True)),
     ],
 )
 def test_value_of_a_handler_becomes_a_result(value: object, done: Done) -> None:

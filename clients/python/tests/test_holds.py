@@ -7,6 +7,7 @@ from typing import Any, List
 import pytest
 from world import HOP, Play, ours
 
+from idempotency_ledger import Advice, Outcome
 from idempotency_ledger._core.steps import Failure, duration
 from idempotency_ledger._proto import ledger_pb2 as pb
 from idempotency_ledger.errors import AnnouncementFailed, CheckpointDropped, ClaimLost, NotProtected
@@ -40,6 +41,24 @@ def test_nothing_is_renewed_beyond_the_hold() -> None:
     assert play.run(hold.renewing()) == "LEASE_OVER"
     assert times(play) == [10, 20, 30, 40, 50, 60, 70]
     assert play.now == 1100
+
+
+def test_hold_of_an_answer_is_the_end_of_renewals() -> None:
+    play = Play(renewed(lease=20, hold=duration(20)), takes=1)
+    hold = play.hold()
+    assert play.run(hold.renewing()) == "LEASE_OVER"
+    assert (times(play), play.now) == ([10], 1030)
+
+
+@pytest.mark.parametrize("completing", [False, True])
+def test_claim_that_is_completed_is_not_lost(completing: bool) -> None:
+    play = Play(ours("CLAIM_CLOSED"))
+    hold = play.hold()
+    hold.completing = completing
+    assert play.run(hold.renewing()) == (None if completing else "CLAIM_CLOSED")
+    hold.settled = Outcome(Advice.ACK)
+    assert play.run(hold.renewing()) is None
+    assert len(play.sent) == 1
 
 
 @pytest.mark.parametrize("reason", ["LEASE_LOST", "CLAIM_CLOSED", "ENTRY_NOT_FOUND", "TOKEN_FROM_FUTURE"])

@@ -67,6 +67,18 @@ def decorators(ledger: il.Ledger) -> None:
         raise AssertionError(f"{arguments} has not raised {error.__name__}")
     check(calls == ["deco", "faulty"], calls)
 
+    @ledger.idempotent(key=key)
+    def unstorable(_order: str) -> object:
+        return object()
+
+    for _ in range(2):  # The effect is done, and its value cannot be stored: a repeat has no second one.
+        try:
+            unstorable("unstorable")
+        except il.NoResult as error:
+            check(error.outcome.advice is il.Advice.ACK and error.outcome.result_dropped, error)
+            continue
+        raise AssertionError("a value that cannot be stored was returned")
+
 
 async def tasks() -> None:
     ledger = il.AsyncLedger("effects")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from scene import EFFECT, PAUSE, Scene, advises, check, scenario, step
 from subject import Subject
 
@@ -57,6 +59,46 @@ def killed_after_the_acknowledgement(s: Scene) -> None:
     advises(subject.process_one(id, EFFECT), "ACK")
     subject.kill()
     _redelivered(s, id)
+
+
+def _scripted(s: Scene, rng: random.Random, ids: list[str]) -> None:
+    """Faults of each kind, for some calls of some messages."""
+    for id in rng.sample(ids, len(ids) // 2):
+        method = rng.choice(("Claim", "Complete", "Renew"))
+        do = rng.choice(("lose", "reset", "unavailable", "hang", "swallow", "delay"))
+        s.fault(method, do, id=id, times=rng.randint(1, 2), seconds=rng.random() * 2)
+
+
+@scenario(1, 3, 4, 11)
+def storm(s: Scene) -> None:
+    """Every message is delivered until it is acknowledged, by consumers of which one is killed and one stands still."""
+    seed = random.randrange(2**31)
+    rng = random.Random(seed)
+    ids = [s.new_id() for _ in range(40)]
+    _scripted(s, rng, ids)
+    victim, zombie, heir = s.subject(), s.subject(), s.subject()
+    for subject in (victim, zombie):
+        for id in rng.sample(ids, len(ids) // 2):
+            subject.begin(id, EFFECT, step("return", result=id))
+    s.proxy.wait_for("Claim", 20)
+    zombie.stop_still()
+    victim.kill()
+    left = list(ids)
+    for _ in range(20):
+        calls = {id: heir.begin(id, EFFECT, step("return", result=id), wait=5) for id in left}
+        outcomes = {id: heir.outcome(call, seconds=60) for id, call in calls.items()}
+        left = [id for id in left if outcomes[id]["advice"] != "ACK"]
+        lettered = [id for id in left if outcomes[id]["advice"] != "RETRY_LATER"]
+        check(not lettered, f"with the seed {seed} {lettered} were dead-lettered")
+        if not left:
+            break
+    zombie.signal(18)
+    check(not left, f"with the seed {seed} {left} are not done")
+    for id in ids:
+        again = heir.process_one(id, EFFECT)
+        check(again["replayed"] and again["result"] == id, f"with the seed {seed} {id} is answered {again}")
+        keyed, fenced = s.sink.count("keyed", id), s.sink.count("fenced", id)
+        check((keyed, fenced) == (1, 1), f"with the seed {seed} {id} has {keyed} and {fenced} effects")
 
 
 @scenario(3, 4)

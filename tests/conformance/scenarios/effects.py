@@ -232,6 +232,26 @@ def nothing_is_renewed_after_the_end(s: Scene) -> None:
     advises(subject.outcome(call), "ACK")
 
 
+@scenario(13, 17)
+def completed_within_the_handler(s: Scene) -> None:
+    id, other = s.new_id(), s.new_id()
+    subject = s.subject()
+    call = subject.begin(id, EFFECT, step("complete", result="paid"), PAUSE)
+    subject.wait_for("paused", call)
+    held = subject.begin(other, PAUSE, EFFECT)
+    s.proxy.wait_for("Renew", 3, other)
+    check(not subject.seen("lost", call), "a claim that is completed was lost")
+    completed = s.proxy.of("Complete", id)[0].at
+    # One may be in flight when the claim is completed.
+    late = [renewal for renewal in s.proxy.of("Renew", id) if renewal.at > completed + 0.2]
+    check(not late, "a claim that is completed was renewed")
+    for each in (call, held):
+        subject.send("go", call=each)
+        advises(subject.outcome(each), "ACK")
+    check(subject.process_one(id, EFFECT)["result"] == "paid", "the result is another one")
+    s.effects(id)
+
+
 @scenario(4, 17)
 def slow_renewals_of_others(s: Scene) -> None:
     stuck, id = s.new_id(), s.new_id()

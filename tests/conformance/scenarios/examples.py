@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 import signal
 import subprocess
+import sys
 from typing import Any
 
-from scene import Scene, advises, check, scenario
+from scene import EFFECT, Scene, advises, check, scenario
 from subject import Event, Subject
 
 CONSUMER = "payments"
@@ -84,6 +87,26 @@ def first_example_is_killed(s: Scene) -> None:
         check(s.state(id, CONSUMER) == "COMPLETED", s.state(id, CONSUMER))
         # The provider deduplicates by the key, and has one effect, however often it was asked.
         check(s.sink.count("keyed", id) == 1, f"the provider has {s.sink.count('keyed', id)} effects")
+
+
+@scenario(3)
+def proxy_by_itself(s: Scene) -> None:
+    """The proxy as a program of its own, as users of a package run it before their consumer."""
+    script = s.folder / "faults.json"
+    script.write_text(json.dumps([{"method": "Complete", "do": "lose"}, {"method": "Claim", "do": "delay", "seconds": 0.1}]))
+    program = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "proxy.py"),
+               "--ledger", s.ledger, "--script", str(script)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as proxy:
+        try:
+            assert proxy.stdout
+            id = s.new_id()
+            advises(s.subject(endpoint=json.loads(proxy.stdout.readline())["listen"]).process_one(id, EFFECT), "ACK")
+            seen = [json.loads(proxy.stdout.readline()) for _ in range(3)]
+        finally:
+            proxy.kill()
+    check([call["method"] for call in seen] == ["Claim", "Complete", "Complete"], f"it has seen {seen}")
+    check(all(call["id"] == id and 0 < call["deadline"] < 30 for call in seen), f"it has seen {seen}")
+    s.effects(id)
 
 
 @scenario(needs="own")

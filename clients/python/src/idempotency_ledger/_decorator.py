@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from .errors import NoResult
 from .key import Key
 from .outcome import Outcome
+
+_log = logging.getLogger("idempotency_ledger")
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,10 @@ class Codec:
 
 JSON = Codec(lambda value: json.dumps(value).encode(), json.loads)
 """The default: what `json` can write. A repeat gets lists for tuples, and text for keys of objects."""
+
+
+class _Unencoded:
+    """Stands for a value that could not be encoded."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,14 @@ class Call:
     def body(self, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
         """The body of a call; `None` where none is compared."""
         return self._body(*arguments, **named) if self._body else None
+
+    def encoded(self, value: Any) -> Any:
+        """The value as the ledger stores it; without a result where it cannot be encoded."""
+        try:
+            return self.codec.encode(value)
+        except Exception as error:
+            _log.error("a value of %s cannot be stored: %s", self.function.__name__, type(error).__name__)
+            return _Unencoded()
 
     def named(self, wrapper: Callable[..., Any]) -> Callable[..., Any]:
         """The wrapper under the function's name and documentation."""

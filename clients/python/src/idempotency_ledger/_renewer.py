@@ -23,7 +23,7 @@ class Renewer:
         self._start = start
         self._changed = threading.Condition()
         self._numbers = itertools.count()
-        self._kept: Dict[int, Tuple[Steps[str], Callable[[str], None]]] = {}
+        self._kept: Dict[int, Tuple[Steps[Optional[str]], Callable[[str], None]]] = {}
         self._due: List[Tuple[float, int]] = []
         self._arrived: Deque[Tuple[int, Any]] = collections.deque()
         self._thread: Optional[threading.Thread] = None
@@ -75,12 +75,13 @@ class Renewer:
             wake = [self._due[0][0]] if self._due else []
             self._changed.wait(max(0.0, min([*wake, idle_until]) - now))
 
-    def _advance(self, number: int, steps: Steps[str], lost: Callable[[str], None], answer: Any) -> None:
+    def _advance(self, number: int, steps: Steps[Optional[str]], lost: Callable[[str], None], answer: Any) -> None:
         try:
             step = steps.send(answer)
         except StopIteration as end:
             self.drop(number)
-            lost(end.value)
+            if end.value is not None:
+                lost(end.value)
             return
         if isinstance(step, Send):
             self._start(step, lambda arrived: self._answer(number, arrived))

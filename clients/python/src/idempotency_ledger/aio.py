@@ -118,8 +118,9 @@ class AsyncLedger:
             call = Call(function, key, body, codec)
 
             async def once(*arguments: Any, **named: Any) -> _T:
-                async def handler(_claim: AsyncClaim) -> bytes:
-                    return codec.encode(await function(*arguments, **named))
+                async def handler(_claim: AsyncClaim) -> Result:
+                    value: Result = call.encoded(await function(*arguments, **named))
+                    return value
 
                 outcome = await self.process(
                     call.key(arguments, named), handler, body=call.body(arguments, named), wait=wait
@@ -258,7 +259,7 @@ class AsyncClaimScope:
 
     async def _keep(self, hold: Hold) -> None:
         hold.lost = await self._ledger._run(hold.renewing())
-        if self._in_block and self._block is not None:
+        if hold.lost and self._in_block and self._block is not None:
             self._cancelled = True
             self._block.cancel(f"the claim is lost: {hold.lost}")
 

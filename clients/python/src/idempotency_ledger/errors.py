@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from .outcome import Outcome
 
 
 class LedgerError(Exception):
@@ -69,7 +72,7 @@ class CheckpointDropped(LedgerError):
 class NoResult(LedgerError):
     """A function made idempotent has no result to return; `outcome` says why, and what to do with the message."""
 
-    def __init__(self, outcome: object) -> None:
+    def __init__(self, outcome: Outcome) -> None:
         super().__init__(f"the call has no result: {outcome}")
         self.outcome = outcome
 

@@ -168,7 +168,7 @@ class Ledger:
             def once(*arguments: Any, **named: Any) -> _T:
                 with self.claim(call.key(arguments, named), body=call.body(arguments, named), wait=wait) as claim:
                     if claim.granted:
-                        claim.result = codec.encode(function(*arguments, **named))
+                        claim.result = call.encoded(function(*arguments, **named))
                 value: _T = replayed(claim.outcome, codec)
                 return value
 

@@ -25,7 +25,7 @@ def repeated(world: World, method: str, request: Message, budget: float, timeout
         answer = yield Send(method, request, max(_SHORTEST_TRY, min(timeout, until - sent)), repeat)
         if not isinstance(answer, Failure):
             return answer, sent
-        # A tenth of all clients repeat in each tenth of the pause: together they would only be refused together.
+        # With jitter: clients that were refused together, and repeated together, would only be refused again.
         wait = max(answer.retry_after or 0.0, pause * (0.5 + world.random() / 2))
         if not answer.repeatable or world.clock() + wait >= until:
             raise CallFailed(answer)

@@ -71,7 +71,10 @@ def ended(result: object) -> Done:
     if result is None:
         return Done(b"")
     if isinstance(result, str):
-        return Done(result.encode())
+        try:
+            return Done(result.encode())
+        except UnicodeEncodeError:  # A lone surrogate: the effect is done all the same.
+            return Done(b"", left_out=True)
     if isinstance(result, (bytes, bytearray, memoryview)):
         return Done(bytes(result))
     return Done(b"", left_out=True)
@@ -107,7 +110,8 @@ def _steered(hold: Hold, error: BaseException, unexpected: Type[Steer]) -> Steer
 
 
 def _complete(hold: Hold, done: Done) -> Steps[Outcome]:
-    base = Outcome(Advice.RETRY_LATER, DEFAULT_DELAY, done.result, result_dropped=done.left_out)
+    known = None if done.left_out else done.result
+    base = Outcome(Advice.RETRY_LATER, DEFAULT_DELAY, known, result_dropped=done.left_out)
     request = pb.CompleteRequest(
         key=hold.request.key,
         token=hold.granted.token,

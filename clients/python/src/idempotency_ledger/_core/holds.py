@@ -56,6 +56,8 @@ class Hold:
         left = seconds(answer.lease)
         self.lease_until = max(self.lease_until, sent + left)
         self.renew_at = sent + left / 3
+        if answer.HasField("hold"):
+            self.hold_until = min(self.hold_until, sent + seconds(answer.hold))
         assert isinstance(answer, pb.RenewResponse)
         return answer
 
@@ -93,10 +95,10 @@ class Hold:
         if answer.checkpoint_dropped:
             raise CheckpointDropped("the checkpoint is larger than the server's bound; the earlier one stays")
 
-    def renewing(self) -> Steps[str]:
-        """Renews the lease at a third of it, until the claim is lost; returns why."""
+    def renewing(self) -> Steps[Optional[str]]:
+        """Renews the lease at a third of it, until the claim is lost; returns why. `None`: it is settled."""
         clock = self.world.clock
-        while True:
+        while self.settled is None:
             # The last part of the hold cannot be extended: nothing more is sent, and the claim ends with its lease.
             final = self.lease_until + 0.001 >= self.hold_until
             until = self.lease_until if final else min(self.renew_at, self.lease_until)
@@ -112,8 +114,10 @@ class Hold:
                 yield from self._renew(_LATE_BUDGET if over else self.lease_until - clock())
             except CallFailed as error:
                 if error.failure.reason in _OVER:
-                    return str(error.failure.reason)
+                    # After a Complete the ledger has closed the claim, whether its answer has arrived here or not.
+                    return None if self.completing else str(error.failure.reason)
                 if clock() >= self.lease_until:
                     return LEASE_OVER
                 # Refused for now (rights, the limit of the hold): the lease that is left still stands.
                 self.renew_at = min(self.lease_until, clock() + max(_SHORTEST_WAIT, (self.lease_until - clock()) / 3))
+        return None
