@@ -98,11 +98,13 @@ class Hold:
     def renewing(self) -> Steps[Optional[str]]:
         """Renews the lease at a third of it, until the claim is lost; returns why. `None`: it is settled."""
         clock = self.world.clock
-        while self.settled is None:
+        while True:
             # The last part of the hold cannot be extended: nothing more is sent, and the claim ends with its lease.
             final = self.lease_until + 0.001 >= self.hold_until
             until = self.lease_until if final else min(self.renew_at, self.lease_until)
             yield Sleep(max(0.0, until - clock()))
+            if self.settled is not None:
+                return None
             if final and clock() >= self.lease_until:
                 return LEASE_OVER
             if final or clock() < min(self.renew_at, self.lease_until):
@@ -120,4 +122,3 @@ class Hold:
                     return LEASE_OVER
                 # Refused for now (rights, the limit of the hold): the lease that is left still stands.
                 self.renew_at = min(self.lease_until, clock() + max(_SHORTEST_WAIT, (self.lease_until - clock()) / 3))
-        return None
