@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import tomllib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 from scene import SCENARIOS
 
@@ -51,9 +51,10 @@ def bugs_of(language: str) -> list[Bug]:
             for bug in read]
 
 
-def run(runner: Any, chosen: list[Any], only: list[str] | None) -> bool:
+def run(runner: Any, chosen: list[Any], only: list[str] | None, some: Callable[[list[Bug]], list[Bug]]) -> bool:
     """Seeds each bug in a copy of its package; true where each was seen by every scenario that claims to."""
-    seeded = [(language, bug) for language in chosen for bug in bugs_of(language.name) if not only or bug.name in only]
+    seeded = [(language, bug) for language in chosen for bug in some(bugs_of(language.name))
+              if not only or bug.name in only]
     alive = 0
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for lines, survived in pool.map(lambda each: _seeded(runner, *each), seeded):

@@ -21,6 +21,7 @@ import time
 import tomllib
 import traceback
 from dataclasses import dataclass
+from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -147,6 +148,15 @@ class Runner:
         return not failed
 
 
+def rotated(every: list[Any], count: int | None) -> list[Any]:
+    """As many of them as `count`, others with every commit; all without a count."""
+    if not count or count >= len(every):
+        return every
+    commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    first = int(commits.stdout) * count
+    return [every[(first + at) % len(every)] for at in range(count)]
+
+
 def checks(chosen: list[Language]) -> bool:
     """Runs the checks of the languages' own tools; false where one has failed."""
     failed = []
@@ -179,6 +189,8 @@ def main() -> int:
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs")
     parser.add_argument("--bug", action="append", help="only this seeded bug, by its name; may be repeated")
     parser.add_argument("--checks", action="store_true", help="run the linters and unit tests of the packages")
+    parser.add_argument("--rotate", type=int, metavar="N", help="only N languages, or with --bugs N bugs of each: others"
+                        " with every commit")
     parser.add_argument("--rules", action="store_true", help="show which scenarios hold which rule")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of subjects in Python")
     parser.add_argument("--keep", action="store_true", help="keep the logs of servers and subjects")
@@ -187,6 +199,8 @@ def main() -> int:
         return 0 if rules() else 1
     known = languages(options.python)
     chosen = [known[name] for name in options.language or known]
+    if options.rotate and not options.bugs:
+        chosen = rotated(chosen, options.rotate)
     if options.checks:
         return 0 if checks(chosen) else 1
     entries = [entry for entry in SCENARIOS if not options.scenario or entry.name in options.scenario]
@@ -199,7 +213,7 @@ def main() -> int:
         try:
             runner = Runner(server, options.binary, path)
             if options.bugs or options.bug:
-                return 0 if bugs.run(runner, chosen, options.bug) else 1
+                return 0 if bugs.run(runner, chosen, options.bug, lambda seeded: rotated(seeded, options.rotate)) else 1
             return 0 if runner.table(chosen, entries) else 1
         finally:
             server.kill()
