@@ -49,6 +49,8 @@ def test_endpoint_becomes_a_target(
         (Connection("ledger:port"), "endpoint"),
         (Connection(":1"), "endpoint"),
         (Connection("http://ledger:1", ca_file="ca.pem"), "endpoint"),
+        (Connection("https://ipv4:10.0.0.1:1,10.0.0.2:1"), "endpoint"),
+        (Connection("ipv4:10.0.0.1:1,10.0.0.2:1", ca_file="ca.pem"), "endpoint"),
         (Connection("http://ledger:1", token_file="token"), "token_file"),
         (Connection("ledger:1", token_file="token"), "token_file"),
         (Connection("https://ledger:1", client_cert_file="cert.pem"), "client_cert_file"),

@@ -34,6 +34,9 @@ _OPTIONS: List[Tuple[str, Any]] = [
 ]
 
 
+_LISTS = ("ipv4:", "ipv6:")
+
+
 class TokenFile(grpc.AuthMetadataPlugin):  # type: ignore[misc]
     """The bearer token of a file, which is read again when the file changes."""
 
@@ -83,7 +86,11 @@ class Connection:
             self.client_cert_file,
             self.client_key_file,
         )
-        _, tls = found.target()
+        target, tls = found.target()
+        if tls and target.startswith(_LISTS):
+            raise InvalidField(
+                "endpoint", f"no certificate is for the list {target}; use https://NAME:PORT of all servers"
+            )
         if found.token_file and not tls:
             raise InvalidField("token_file", f"the token would be sent in the clear to {found.endpoint}; use https://")
         if bool(found.client_cert_file) != bool(found.client_key_file):
@@ -106,7 +113,7 @@ class Connection:
         """The arguments of the channel."""
         target, _ = self.target()
         # With a list of addresses the list would be sent as the server's name, and no call would get through.
-        named = [("grpc.default_authority", "ledger")] if target.startswith(("ipv4:", "ipv6:")) else []
+        named = [("grpc.default_authority", "ledger")] if target.startswith(_LISTS) else []
         return [*_OPTIONS, *named]
 
     def credentials(self) -> Optional[grpc.ChannelCredentials]:
