@@ -32,6 +32,8 @@ from scene import SCENARIOS, Entry, Scene, Server  # noqa: E402
 
 # Rules 1 to 20 and what docs/clients.md has added to them.
 RULES = range(1, 24)
+# Programs that a language may have besides its subject; a scenario may need one.
+PROGRAMS = ("example", "own", "guard")
 # Most scenarios wait for leases and deadlines, and none needs the machine for itself.
 WORKERS = 6
 _ports = iter(range(20_000 + os.getpid() % 1000 * 12, 32_000))
@@ -89,7 +91,7 @@ def languages(python: str) -> dict[str, Language]:
     """The languages of languages.toml; `python` is the interpreter of subjects in Python."""
     read = tomllib.loads((HERE / "languages.toml").read_text(encoding="utf-8"))
     return {name: Language(name, found["folder"], found["build"], found["run"],
-                           {more: found[more] for more in ("example", "own") if more in found},
+                           {more: found[more] for more in PROGRAMS if more in found},
                            found.get("checks", []), found.get("environment", {}), python)
             for name, found in read.items()}
 
@@ -110,7 +112,7 @@ class Runner:
                       self.binary, free_port, {name: language.command(more, package) for name, more in language.more.items()})
         try:
             if entry.needs and entry.needs not in language.more and (
-                    entry.needs in ("example", "own") or not scene.subject(opened=False).ready.get(entry.needs)):
+                    entry.needs in PROGRAMS or not scene.subject(opened=False).ready.get(entry.needs)):
                 return "-", time.monotonic() - began, ""
             entry.run(scene)
             scene.always()

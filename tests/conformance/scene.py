@@ -132,7 +132,11 @@ class Scene:
 
     def consumer(self) -> Subject:
         """The first example of the package's README, over this ledger."""
-        new = Subject(self.more["example"], {**self.environment, "LEDGER_ENDPOINT": self.proxy.address}, self.sink, self._log)
+        return self.program("example", {"LEDGER_ENDPOINT": self.proxy.address})
+
+    def program(self, name: str, environment: dict[str, str]) -> Subject:
+        """Another program of the language, which speaks the protocol as far as it needs."""
+        new = Subject(self.more[name], {**self.environment, **environment}, self.sink, self._log)
         self._subjects.append(new)
         return new
 

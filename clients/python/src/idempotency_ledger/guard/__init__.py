@@ -1,0 +1,96 @@
+"""An effect that is rows in your own SQL database, once: a guard row and the effect commit together, or not at all.
+
+`once` is called inside of a handler. The table `effect_guard` is made by `sqlite.sql`, `postgres.sql` or `mysql.sql`
+of this folder, in the database that the effects are in. docs/effects.md has the reasons, and what a guard does not
+promise: nothing outside of that database, and nothing after the guard row was deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Tuple
+
+from .._claim import BaseClaim
+from ..errors import Doubtful, Retry, Steer
+from ._dialects import Dialect, dialect_of
+
+__all__ = ["Undecided", "WrongRow", "once"]
+
+_INSERT = (
+    "INSERT INTO effect_guard (idempotency_key, replay_run, consumer, source, id, token) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_KEEP = "UPDATE effect_guard SET result = ? WHERE idempotency_key = ? AND replay_run = ?"
+_READ = "SELECT consumer, source, id, result FROM effect_guard WHERE idempotency_key = ? AND replay_run = ?"
+
+
+class Undecided(Doubtful):
+    """It is unknown here whether the effect happened, and the next attempt learns it from the guard.
+
+    Let it pass: nothing is settled, and the message is delivered again.
+    """
+
+
+class WrongRow(Doubtful):
+    """The guard row is that of another message, has no result, or is gone: something else writes the table, names are
+    cut or folded, or the effect has ended the guard's transaction. Nothing is settled; stop, and let a person look."""
+
+
+def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], bytes]) -> bytes:
+    """Has the effect unless an attempt has had it before; returns the result of the attempt that had it.
+
+    `connection`: one of sqlite3, psycopg or PyMySQL for the guard alone, which commits by itself (``autocommit=True``,
+    in sqlite3 ``isolation_level=None``); `InvalidField` where it is not that. One that was lost is closed: take another
+    one for the next message, from a pool for example. `effect` is given a cursor, writes by
+    nothing else, neither begins nor ends a transaction, catches no error of the database, and returns the result.
+
+    Raises `Undecided` and `WrongRow`. What the effect raises is raised after a rollback, so that it has certainly not
+    happened: steering errors as they are, any other one as the cause of a `Retry`.
+    """
+    dialect = dialect_of(connection)
+    try:
+        dialect.check()
+        try:
+            return _transaction(dialect, claim, effect)
+        finally:
+            dialect.roll_back()
+    except dialect.errors as error:  # A wait that was too long, a deadlock, a lost connection, a COMMIT without answer.
+        raise Undecided(f"{type(error).__name__} of the database") from error
+
+
+def _transaction(dialect: Dialect, claim: BaseClaim, effect: Callable[[Any], bytes]) -> bytes:
+    dialect.bound_waits()
+    # Until then an older attempt may begin, and its guard row is kept; later it may have been deleted.
+    if time.monotonic() >= claim.hold_until:
+        raise Undecided("the hold of the claim is over")
+    dialect.begin()
+    key = claim._hold.request.key
+    row = (claim.idempotency_key, key.replay_run)
+    # The first statement. While another transaction has the row and did not commit, it waits: not for ever.
+    if not dialect.insert_new(_INSERT, (*row, key.consumer, key.source, key.id, claim.token)):
+        return _done_before(dialect, row, (key.consumer, key.source, key.id))
+    try:
+        result = effect(dialect.cursor())
+    except Exception as error:
+        if isinstance(error, (Steer, *dialect.errors)):
+            raise
+        raise Retry(type(error).__name__) from error
+    if dialect.execute(_KEEP, (result, *row)).rowcount != 1:
+        raise WrongRow("the guard row is gone: the effect has ended the guard's transaction")
+    dialect.commit()
+    return result
+
+
+def _done_before(dialect: Dialect, row: Tuple[str, str], names: Tuple[str, str, str]) -> bytes:
+    """The result of the attempt that had the effect, if the guard row is that of this very message."""
+    found = dialect.execute(_READ, row).fetchone()
+    if found is None:
+        raise Undecided("the guard row was deleted this very moment")
+    if tuple(_bytes(name) for name in found[:3]) != tuple(_bytes(name) for name in names):
+        raise WrongRow("the guard row is that of another message")
+    if found[3] is None:
+        raise WrongRow("the guard row has no result: it was committed without its effect")
+    return bytes(found[3])
+
+
+def _bytes(name: Any) -> bytes:
+    return name.encode() if isinstance(name, str) else bytes(name)
