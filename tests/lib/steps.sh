@@ -146,7 +146,7 @@ step_redelivery() {
 
 step_clients() {
     local binary
-    need openssl
+    need openssl postgres mariadbd
     need_venv
     build_as_tested
     binary=$(server_binary)

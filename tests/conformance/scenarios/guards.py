@@ -37,6 +37,7 @@ def _windows(s: Scene, url: str) -> None:
     held = heir.outcome(heir.begin(late, EFFECT, wait=8))
     advises(held, "RETRY_LATER")
     check(held["effect_unknown"] and held["reason"].endswith("of the database"), f"the outcome is {held}")
+    check(not s.proxy.of("Fail"), "an effect that may happen was reported as failed")
     zombie.signal(18)
     zombie.take_effect(effect)
     check(zombie.outcome(stopped)["reason"] == "LEASE_LOST", "the zombie's report was not fenced")
