@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tomllib
 import traceback
@@ -26,8 +24,10 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "clients" / "python" / "src")]
+sys.path.append(str(ROOT / "tests" / "python"))
 import bugs  # noqa: E402
 import scenarios  # noqa: E402, F401
+from running import free_port  # noqa: E402
 from scene import SCENARIOS, Entry, Scene, Server  # noqa: E402
 
 # Rules 1 to 20 and what docs/clients.md has added to them.
@@ -36,24 +36,6 @@ RULES = range(1, 24)
 PROGRAMS = ("example", "own", "guard")
 # Most scenarios wait for leases and deadlines, and none needs the machine for itself.
 WORKERS = 6
-_ports = iter(range(20_000 + os.getpid() % 1000 * 12, 32_000))
-_port_lock = threading.Lock()
-
-
-def free_port() -> int:
-    """A port that no other scenario of this run has taken."""
-    import socket
-
-    while True:
-        with _port_lock:
-            port = next(_ports)
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def dead_letters(s: Scene) -> None:
 @scenario(10)
 def hot_loop(s: Scene) -> None:
     id = s.new_id()
-    s.rival(id).acquired  # It dies: its lease ends by itself.
+    # It dies: its lease ends by itself.
+    check(s.rival(id).WhichOneof("verdict") == "acquired", "the rival was not granted the key")
     subject = s.subject()
     for _ in range(20):
         outcome = subject.process_one(id, EFFECT)
