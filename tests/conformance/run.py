@@ -155,13 +155,19 @@ def checks(chosen: list[Language]) -> bool:
     return not failed
 
 
-def rules() -> bool:
-    """Prints which scenarios hold each rule; false where a rule lacks one."""
+def rules(known: dict[str, Language]) -> bool:
+    """Prints which scenarios and seeded bugs hold each rule; false where a rule lacks a scenario, or a package a bug."""
     lacking = False
+    packages: dict[str, list[bugs.Bug]] = {}
+    for language in known.values():
+        packages.setdefault(language.folder, []).extend(bugs.bugs_of(language.name))
     for rule in RULES:
         held = [entry.name for entry in SCENARIOS if rule in entry.rules]
-        lacking |= not held
         print(f"rule {rule:2}: {', '.join(held) or 'NO SCENARIO'}")
+        for package, seeded in packages.items():
+            broken = [bug.name for bug in seeded if bug.rule == rule]
+            print(f"{'':9}{package}: {', '.join(broken) or 'NO BUG'}")
+            lacking |= not held or not broken
     return not lacking
 
 
@@ -179,9 +185,9 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the interpreter of subjects in Python")
     parser.add_argument("--keep", action="store_true", help="keep the logs of servers and subjects")
     options = parser.parse_args()
-    if options.rules:
-        return 0 if rules() else 1
     known = languages(options.python)
+    if options.rules:
+        return 0 if rules(known) else 1
     chosen = [known[name] for name in options.language or known]
     if options.rotate and not options.bugs:
         chosen = rotated(chosen, options.rotate)
