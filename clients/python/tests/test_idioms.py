@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import grpc
 import pytest
@@ -61,6 +61,8 @@ def test_decorated_function_keeps_its_name() -> None:
         """Charges an order."""
         return 1
 
+    typed: Callable[[Any], int] = charge  # The types of the function are those of the decorated one.
+    assert typed is charge
     assert (charge.__name__, charge.__doc__) == ("charge", "Charges an order.")
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import datetime
 from types import TracebackType
-from typing import Any, Awaitable, Callable, Coroutine, Optional, Set, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Optional, Set, Type, TypeVar, Union
 
 from ._aio_transport import AioTransport
 from ._claim import BaseClaim, Result, done_of
@@ -23,6 +23,10 @@ from .key import Fingerprint, Key
 from .outcome import Outcome
 
 _T = TypeVar("_T")
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    _P = ParamSpec("_P")
 
 
 class AsyncLedger:
@@ -111,13 +115,13 @@ class AsyncLedger:
         body: Optional[Callable[..., Body]] = None,
         codec: Codec = JSON,
         wait: float = 0.0,
-    ) -> Callable[[Callable[..., Awaitable[_T]]], Callable[..., Awaitable[_T]]]:
+    ) -> Callable[[Callable[_P, Awaitable[_T]]], Callable[_P, Awaitable[_T]]]:
         """As `Ledger.idempotent`, for a coroutine function."""
 
-        def decorate(function: Callable[..., Awaitable[_T]]) -> Callable[..., Awaitable[_T]]:
+        def decorate(function: Callable[_P, Awaitable[_T]]) -> Callable[_P, Awaitable[_T]]:
             call = Call(function, key, body, codec)
 
-            async def once(*arguments: Any, **named: Any) -> _T:
+            async def once(*arguments: _P.args, **named: _P.kwargs) -> _T:
                 async def handler(_claim: AsyncClaim) -> Result:
                     value: Result = call.encoded(await function(*arguments, **named))
                     return value

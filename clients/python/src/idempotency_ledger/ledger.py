@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Optional, Type, TypeVar
+from typing import TYPE_CHECKING, Callable, Optional, Type, TypeVar
 
 from ._claim import BaseClaim, Result, done_of
 from ._connection import Connection
@@ -28,7 +28,10 @@ from .key import Fingerprint, Key
 from .outcome import Outcome
 
 _T = TypeVar("_T")
-_F = TypeVar("_F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    _P = ParamSpec("_P")
 
 
 class _State:
@@ -155,17 +158,17 @@ class Ledger:
         body: Optional[Callable[..., Body]] = None,
         codec: Codec = JSON,
         wait: float = 0.0,
-    ) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+    ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
         """Makes a function idempotent: ``@ledger.idempotent(key=lambda order: Key.of("shop", order.id))``.
 
         `key` and `body` are called with the function's arguments. A repeated call returns the first one's result, as
         `codec` reads it back. Raises what the function raises, and `NoResult` where there is nothing to return.
         """
 
-        def decorate(function: Callable[..., _T]) -> Callable[..., _T]:
+        def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
             call = Call(function, key, body, codec)
 
-            def once(*arguments: Any, **named: Any) -> _T:
+            def once(*arguments: _P.args, **named: _P.kwargs) -> _T:
                 with self.claim(call.key(arguments, named), body=call.body(arguments, named), wait=wait) as claim:
                     if claim.granted:
                         claim.result = call.encoded(function(*arguments, **named))
