@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{ClockLimits, StoreTime};
-use idempotency_ledger::store::{
-    CLOCK_LIMITS, Clock, PostgresOptions, PostgresSource, PostgresStore, SqliteStore, Store,
-};
+use idempotency_ledger::store::{CLOCK_LIMITS, Clock, PostgresOptions, PostgresSource, PostgresStore, Store};
 
 use super::postgres;
-use super::server::{TestClock, TestStore, options};
+use super::server::{TestClock, TestStore, options, sqlite_after_another};
 
 /// A test's clock, judged like a machine's.
 struct Judged(Arc<TestClock>);
@@ -37,7 +35,7 @@ impl TestStore {
             }
             None => {
                 let clock = Arc::new(Judged(clock.clone()));
-                Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock).unwrap())
+                Arc::new(sqlite_after_another(&folder.path().join("ledger.db"), clock).await)
             }
         };
         TestStore { store, database, clock, folder, behind }

@@ -1,9 +1,10 @@
 //! A server in this process, on a store of its own, with a clock that tests can set.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::OptionFuture;
 use idempotency_ledger::domain::{ClockLimits, Entry, Key, Reading, Span, StoreTime};
@@ -106,6 +107,18 @@ async fn pooled_url(database: &str) -> String {
     pooler.url(cluster.port, &cluster.url(database))
 }
 
+/// Opens a file that another store of this process has had: its tasks may still be on their way out.
+pub(super) async fn sqlite_after_another(path: &Path, clock: Arc<dyn Clock>) -> SqliteStore {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match SqliteStore::new(path, clock.clone()) {
+            Ok(store) => return store,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 impl TestStore {
     pub(crate) async fn new(kind: Kind) -> TestStore {
         let folder = tempfile::tempdir().unwrap();
@@ -140,7 +153,7 @@ impl TestStore {
         let clock = Arc::new(TestClock(AtomicI64::new(now.micros())));
         let store: Arc<dyn Store> = match &database {
             Some(database) => Arc::new(postgres_store(&postgres::shared().url(database))),
-            None => Arc::new(SqliteStore::new(&folder.path().join("ledger.db"), clock.clone()).unwrap()),
+            None => Arc::new(sqlite_after_another(&folder.path().join("ledger.db"), clock.clone()).await),
         };
         let found = TestStore { store, database, clock, folder, behind: Behind::default() };
         found.set_clock(now).await;
@@ -152,13 +165,7 @@ impl TestStore {
         let TestStore { store, database, clock, folder, behind } = self;
         drop(store);
         let path = folder.path().join("ledger.db");
-        let store = loop {
-            // The tasks of the old one may still be on their way out.
-            match SqliteStore::new(&path, clock.clone()) {
-                Ok(store) => break store,
-                Err(_) => tokio::task::yield_now().await,
-            }
-        };
+        let store = sqlite_after_another(&path, clock.clone()).await;
         TestStore { store: Arc::new(store), database, clock, folder, behind }
     }
 
