@@ -6,7 +6,8 @@ use idempotency_ledger::domain::{ClockLimits, StoreTime};
 use idempotency_ledger::store::{CLOCK_LIMITS, Clock, PostgresOptions, PostgresSource, PostgresStore, Store};
 
 use super::postgres;
-use super::server::{TestClock, TestStore, options, sqlite_after_another};
+use super::reopened::sqlite_after_another;
+use super::server::{TestClock, TestStore, options};
 
 /// A test's clock, judged like a machine's.
 struct Judged(Arc<TestClock>);

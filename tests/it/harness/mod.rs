@@ -15,6 +15,7 @@ pub(crate) mod pooler;
 pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod raw;
+mod reopened;
 pub(crate) mod server;
 mod setup;
 mod shifted;

@@ -1,10 +1,9 @@
 //! A server in this process, on a store of its own, with a clock that tests can set.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use idempotency_ledger::domain::{ClockLimits, Entry, Key, Reading, Span, StoreTime};
@@ -26,6 +25,7 @@ use tonic::transport::Channel;
 use super::behind::Behind;
 use super::pooler::Pooler;
 use super::postgres;
+use super::reopened::sqlite_after_another;
 pub(crate) use super::setup::Setup;
 
 /// The kinds of store.
@@ -105,18 +105,6 @@ async fn pooled_url(database: &str) -> String {
     let cluster = postgres::shared();
     let pooler = Pooler::before(([127, 0, 0, 1], cluster.port).into()).await;
     pooler.url(cluster.port, &cluster.url(database))
-}
-
-/// Opens a file that another store of this process has had: its tasks may still be on their way out.
-pub(super) async fn sqlite_after_another(path: &Path, clock: Arc<dyn Clock>) -> SqliteStore {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        match SqliteStore::new(path, clock.clone()) {
-            Ok(store) => return store,
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        tokio::task::yield_now().await;
-    }
 }
 
 impl TestStore {
