@@ -18,7 +18,7 @@ BREAKS = [
     ("hadolint", "Containerfile", "FROM gcr.io/", "FROM quay.io/", "DL3026"),
     ("container", "Containerfile", "USER 65532:65532", "USER nonroot", "not root"),
     ("container", "Containerfile", "USER 65532:65532", "USER 0:0", "not root"),
-    ("container", "Containerfile", "--features jemalloc --locked", "--features jemalloc", "cargo's command line"),
+    ("container", "Containerfile", "--release --locked", "--release", "cargo's command line"),
     ("container", "Containerfile", 'CMD ["serve"]', "CMD serve", "exec form"),
     ("container", "Containerfile", 'CMD ["serve"]', 'CMD ["server"]', "no command"),
     ("container", "Containerfile", '"--service", "accepting"', '"--name", "accepting"', "no flag"),

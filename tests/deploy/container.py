@@ -66,7 +66,7 @@ def check(deploy, program):
     built, image = stages(deploy)[0], Image(deploy)
     bases(problems, deploy, program)
     build = " ".join(rest for instruction, rest in built if instruction == "RUN")
-    problems.equal("cargo's command line", re.findall(r"cargo [^&]+?(?= &&|$)", build), ["cargo build --profile dist --features jemalloc --locked"])
+    problems.equal("cargo's command line", re.findall(r"cargo [^&]+?(?= &&|$)", build), ["cargo build --release --locked"])
     problems.expect(re.fullmatch(r"[1-9]\d*:[1-9]\d*", image.user), f"USER is {image.user!r}, must be numbers and not root")
     problems.equal("STOPSIGNAL", image.stop_signal, "SIGTERM")
     ports = {setting: program.port(setting) for setting in ("listen", "observe_listen")}

@@ -2,7 +2,7 @@
 
 A block of commands has a name (`<!-- run: NAME -->`), and is run here; a text that follows it is what it
 prints. The one block without a name is `tests/run`, which runs this. What takes long, or a network, is
-stood in for: `cargo run --release` runs the binary that is there, a new environment of Python is the one
+stood in for: `cargo run --profile quick` runs the binary that is there, a new environment of Python is the one
 of the tests. `tests/prove bare-debian` stands in for nothing.
 """
 
@@ -20,8 +20,8 @@ SERVE = "serve"
 UNNAMED = "tests/run\n"
 
 CARGO = """#!/bin/sh
-[ "$1 $2 $3" = "run --release --" ] || { echo "cargo $*: no command that a newcomer types" >&2; exit 1; }
-shift 3
+[ "$1 $2 $3 $4" = "run --profile quick --" ] || { echo "cargo $*: no command that a newcomer types" >&2; exit 1; }
+shift 4
 exec BINARY "$@"
 """
 PYTHON3 = """#!/bin/sh
@@ -54,11 +54,11 @@ def newcomer(running, binary):
     """A folder that looks like a fresh clone after the build, and the environment of its shell."""
     folder = running.path / "clone"
     shims = running.path / "shims"
-    for made in (folder / "target" / "release", shims):
+    for made in (folder / "target" / "quick", shims):
         made.mkdir(parents=True)
     for name in ("examples", "proto"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / "target" / "release" / "idempotency-ledger").symlink_to(binary)
+    (folder / "target" / "quick" / "idempotency-ledger").symlink_to(binary)
     for name, script in (("cargo", CARGO), ("python3", PYTHON3)):
         (shims / name).write_text(script.replace("BINARY", str(binary)).replace("PYTHON", sys.executable))
         (shims / name).chmod(0o755)

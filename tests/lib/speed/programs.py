@@ -17,8 +17,8 @@ def clean_environment():
 
 def build(root, profile):
     """The ledger's program, as packages have it or, with the profile `dev`, as the tests have it; and the bare server."""
-    features = "crash-points" if profile == "dev" else "jemalloc"
-    command = ["cargo", "build", "--locked", "--profile", profile, "--features", features, "--bin", "idempotency-ledger", "--example", "echo"]
+    features = ["--features", "crash-points"] if profile == "dev" else []
+    command = ["cargo", "build", "--locked", "--profile", profile, *features, "--bin", "idempotency-ledger", "--example", "echo"]
     if subprocess.run(command, cwd=root, check=False).returncode != 0:
         raise SystemExit("tests/prove speed: the programs cannot be built")
     metadata = subprocess.run(["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"], cwd=root,
