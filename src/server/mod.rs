@@ -20,3 +20,4 @@ mod store;
 mod supervisor;
 pub mod telemetry;
 mod trust;
+pub mod version;

@@ -51,7 +51,7 @@ pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;
 pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
 pub use postgres::{PostgresOptions, PostgresSource, PostgresStore, SchemaName, UrlSource, WrongSource};
 pub use replays::{REPLAY_LEVEL, ReplayBook};
-pub use schema::LEVEL;
+pub use schema::{LEVEL, SCHEMA};
 pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
 pub use sqlite::{Copied, SqliteStore};
 pub use upkeep::{Created, PurgePlace, PurgeTurn, Replica, TURN_MAX, Upkeep};

@@ -21,6 +21,9 @@ macro_rules! known {
 }
 pub(super) use known;
 
+/// The version of the schema that this binary brings a store to.
+pub const SCHEMA: i32 = known!();
+
 /// The newest feature that this binary knows. Features have numbers of one row: a format of stored policies is
 /// one, and so is whatever raises `level` in `meta`. See docs/changing.md, "A feature that older binaries must not
 /// meet". 2: the policy field `occurred_at`. 3: replay runs, and the policy

@@ -3,6 +3,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
+use idempotency_ledger::domain::KEY_FORMAT;
+use idempotency_ledger::store::{LEVEL, SCHEMA};
+
 use super::{alone, command};
 
 #[test]
@@ -83,6 +86,39 @@ fn completions_know_the_commands() {
         assert_eq!(made.err, "");
     }
     alone(&["completions", "cobol"]).says(2, &["cobol"]);
+}
+
+#[test]
+fn version_prints_what_the_program_works_with() {
+    let told: serde_json::Value =
+        serde_json::from_str(&alone(&["version", "--json"]).says(0, &[]).out).unwrap();
+    let expected = serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "commit": "unknown", // no build of tests asks for it
+        "schema": SCHEMA,
+        "level": LEVEL,
+        "keyFormat": KEY_FORMAT,
+    });
+    assert_eq!(told, expected);
+    alone(&["version"]).says(0, &[env!("CARGO_PKG_VERSION"), "schema"]);
+}
+
+#[test]
+fn manual_has_a_page_for_each_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("share/man1");
+    alone(&["manual", pages.to_str().unwrap()]).says(0, &[]);
+    for (name, has) in [
+        ("idempotency-ledger", "SUBCOMMANDS"),
+        ("idempotency-ledger-serve", "database\\-url"),
+        ("idempotency-ledger-entries-list", "consumer"),
+        ("idempotency-ledger-tokens-raise-offset", "expected\\-offset"),
+    ] {
+        let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(has), "{name}: {page}");
+    }
+    let file = pages.join("idempotency-ledger.1");
+    alone(&["manual", file.to_str().unwrap()]).says(1, &[file.to_str().unwrap()]);
 }
 
 /// What bash offers for a line, by the script that we print.

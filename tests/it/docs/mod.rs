@@ -1,6 +1,7 @@
 //! What the documents say, compared with the source.
 
 mod citations;
+mod compatibility;
 mod configuration;
 mod contract;
 mod memory;

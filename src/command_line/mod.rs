@@ -2,9 +2,12 @@
 //!
 //! It lies in the library, so that the program itself has nothing to compile but a call.
 
+mod manual;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -14,6 +17,7 @@ use tokio::runtime::Builder;
 use crate::cli;
 use crate::server::args::ServerCommand;
 use crate::server::config::Known;
+use crate::server::version;
 
 /// The dedup authority that services share: claim, complete, fail and release messages by gRPC.
 #[derive(Parser)]
@@ -29,6 +33,19 @@ enum Command {
     Server(ServerCommand),
     #[command(flatten)]
     Operators(cli::Command),
+    /// Print the version, the commit it was built of, and the schema and the features that it knows
+    Version {
+        /// Print one object of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the manual pages of all commands into a folder
+    #[command(after_help = "Install, for example: idempotency-ledger manual /usr/local/share/man/man1")]
+    Manual {
+        /// The folder; it is made if it is missing
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
 }
 
 /// Carries out what the arguments of this process say.
@@ -41,6 +58,8 @@ pub fn run() -> ExitCode {
     };
     match parsed.command {
         Command::Operators(command) => operate(command),
+        Command::Version { json } => printed(&version::text(json)),
+        Command::Manual { folder } => ended(manual::write(&CommandLine::command(), &folder)),
         Command::Server(command) => {
             let all = CommandLine::command();
             let own = all.find_subcommand(command.name()).map(variables).unwrap_or_default();
@@ -96,6 +115,17 @@ fn variables(command: &clap::Command) -> BTreeSet<String> {
     let own = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
     let below = command.get_subcommands().flat_map(variables);
     own.map(str::to_owned).chain(below).chain([crate::crash::VARIABLE.to_owned()]).collect()
+}
+
+/// Prints the answer of a command that asks nothing of anybody.
+fn printed(text: &str) -> ExitCode {
+    ended(writeln!(std::io::stdout(), "{text}").map_err(|error| format!("standard output: {error}")))
+}
+
+fn ended(outcome: Result<(), String>) -> ExitCode {
+    let Err(problem) = outcome else { return ExitCode::SUCCESS };
+    drop(writeln!(std::io::stderr(), "error: {problem}"));
+    ExitCode::FAILURE
 }
 
 fn operate(command: cli::Command) -> ExitCode {
