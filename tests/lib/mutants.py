@@ -1778,8 +1778,8 @@ MUTANTS = [
     Mutant("K29", "a backup is not marked as one", "sqlite_file::backups", [
         ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),
     ]),
-    Mutant("K30", "a server starts on a file that it cannot write", "sqlite_file::others", [
-        ("src/store/sqlite/mod.rs", "|connection, _, _| Box::pin(connect::try_to_write(connection))", "|_, _, _| Box::pin(async { Ok(()) })"),
+    Mutant("K30", "a start waits for a file that it cannot write", "sqlite_file::others", [
+        ("src/store/sqlite/errors.rs", "if text.starts_with(READ_ONLY) => {", "if false && text.starts_with(READ_ONLY) => {"),
     ]),
     Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
         (LITE_UPKEEP, "        self.file.place().watch_wal();\n", ""),
