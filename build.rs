@@ -19,10 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".")
         .codec_path("crate::rpc::edge::account::Codec")
         .compile_fds(documented.file_descriptor_set())?;
-    println!(
-        "cargo:rustc-env=IDEMPOTENCY_LEDGER_COMMIT={}",
-        commit().unwrap_or_else(|| "unknown".to_owned())
-    );
+    // Without the prefix of settings: cargo hands it to the programs that it runs, which would warn of it.
+    println!("cargo:rustc-env=LEDGER_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));
     Ok(())
 }
 

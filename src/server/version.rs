@@ -6,7 +6,7 @@ use crate::store::{LEVEL, SCHEMA};
 /// The version of the package.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that was built, as `build.rs` finds it; `unknown` if it finds none.
-const COMMIT: &str = env!("IDEMPOTENCY_LEDGER_COMMIT");
+const COMMIT: &str = env!("LEDGER_COMMIT");
 
 /// The version, the commit, the version of the schema, the number of the newest feature that is known, and the format of keys:
 /// for people, or as one object of JSON. docs/compatibility.md says what goes with what.
