@@ -2,14 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use idempotency_ledger::rpc::proto;
+use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
 use super::{Logged, complete, unavailable};
 use crate::harness::details::claim;
+use crate::holds::hold;
 use crate::process::sqlite;
 
 /// How long a call may wait, whatever its deadline is: the two seconds that the server waits, and what a busy machine adds.
 const REFUSED_WITHIN: Duration = Duration::from_millis(2_900);
+/// How long six changes may wait together: a tenth of a second each, which is two seconds each for a process that is not known,
+/// and what a busy machine adds.
+const CHANGES_WITHIN: Duration = Duration::from_secs(6);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
@@ -17,6 +24,8 @@ async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
     let logged = Logged::start(folder.path(), &[]).await;
     let mut client = logged.server.client().await;
     complete(&mut client, 0..5).await;
+    let mut admin = AdminServiceClient::connect(format!("http://{}", logged.server.address)).await.unwrap();
+    admin.list_holds(proto::ListHoldsRequest::default()).await.unwrap();
     let mut foreign = SqliteConnection::connect(&sqlite(folder.path())).await.unwrap();
     foreign.execute("BEGIN IMMEDIATE").await.unwrap();
     let waits = (0..12).map(|number| {
@@ -37,6 +46,16 @@ async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
         assert!(refused.message().contains("nothing was changed"), "{refused:?}");
         assert!(waited < REFUSED_WITHIN, "{waited:?}");
     }
+    // Changes wait for the one writer one after the other: once the other process is known, each of them waits briefly.
+    let begun = Instant::now();
+    let changes = (0..6).map(|number| {
+        let mut admin = admin.clone();
+        async move { admin.hold_consumers(hold(&format!("held-{number}"))).await.unwrap_err() }
+    });
+    for refused in join_all(changes).await {
+        unavailable(&refused);
+    }
+    assert!(begun.elapsed() < CHANGES_WITHIN, "{:?}", begun.elapsed());
     foreign.execute("ROLLBACK").await.unwrap();
     let until = Instant::now() + Duration::from_secs(10);
     while client.claim(claim("c", "after")).await.is_err() {
