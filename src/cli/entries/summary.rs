@@ -152,7 +152,8 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
             screen.toned(disabled, Tone::Bad)
         ));
         let mut table = Table::new(&["STATE", "CAUSE", "COUNT", "OLDEST"]).indented();
-        for state in &consumer.states {
+        // "0 or more" says nothing: of a busy consumer the claims of the last minute are looked for among its youngest entries.
+        for state in consumer.states.iter().filter(|state| state.count > 0 || !state.at_least) {
             let about = if state.estimated { "~" } else { "" };
             let more = if state.at_least { "+" } else { "" };
             table.row(vec![
@@ -196,6 +197,7 @@ mod tests {
                 consumer: "pay\x1bments".into(),
                 replay_run: String::new(),
                 states: vec![
+                    StateSummary { at_least: true, ..of(EntryState::Received, 0) },
                     StateSummary { at_least: true, ..of(EntryState::InProgress, 1_001) },
                     StateSummary { estimated: true, ..of(EntryState::Completed, 7) },
                     StateSummary {
