@@ -248,14 +248,16 @@ class ListEntriesRequest(_message.Message):
     def __init__(self, filter: _Optional[_Union[EntryFilter, _Mapping]] = ..., order: _Optional[_Union[EntryOrder, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListEntriesResponse(_message.Message):
-    __slots__ = ("entries", "next_page_token", "unreadable")
+    __slots__ = ("entries", "next_page_token", "unreadable", "looked_at_until")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_UNTIL_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[Entry]
     next_page_token: str
     unreadable: _containers.RepeatedCompositeFieldContainer[UnreadableEntry]
-    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., unreadable: _Optional[_Iterable[_Union[UnreadableEntry, _Mapping]]] = ...) -> None: ...
+    looked_at_until: _timestamp_pb2.Timestamp
+    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., unreadable: _Optional[_Iterable[_Union[UnreadableEntry, _Mapping]]] = ..., looked_at_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class UnreadableEntry(_message.Message):
     __slots__ = ("key_hash", "column", "created_at")
@@ -312,18 +314,20 @@ class ConsumerSummary(_message.Message):
     def __init__(self, consumer: _Optional[str] = ..., states: _Optional[_Iterable[_Union[StateSummary, _Mapping]]] = ..., expired: _Optional[int] = ..., longest_expired: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., near_exhaustion: _Optional[int] = ..., disabled: bool = ..., replay_run: _Optional[str] = ..., held_by: _Optional[str] = ..., doubled: _Optional[int] = ...) -> None: ...
 
 class StateSummary(_message.Message):
-    __slots__ = ("state", "cause", "count", "estimated", "oldest_age")
+    __slots__ = ("state", "cause", "count", "estimated", "oldest_age", "at_least")
     STATE_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ESTIMATED_FIELD_NUMBER: _ClassVar[int]
     OLDEST_AGE_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_FIELD_NUMBER: _ClassVar[int]
     state: _ledger_pb2.EntryState
     cause: _ledger_pb2.ParkCause
     count: int
     estimated: bool
     oldest_age: _duration_pb2.Duration
-    def __init__(self, state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., count: _Optional[int] = ..., estimated: bool = ..., oldest_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    at_least: bool
+    def __init__(self, state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., count: _Optional[int] = ..., estimated: bool = ..., oldest_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., at_least: bool = ...) -> None: ...
 
 class RedriveEntryRequest(_message.Message):
     __slots__ = ("key", "request_id", "expected_version", "reason", "force", "drop_fingerprint", "admit")

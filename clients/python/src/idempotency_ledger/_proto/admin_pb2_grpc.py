@@ -178,9 +178,9 @@ class AdminServiceServicer(object):
 
     def ListEntries(self, request, context):
         """ListEntries pages through the entries of one consumer in the order of their creation. A page may
-        hold fewer entries than asked for, even none, while there are more: go on until
-        next_page_token is empty. An entry that does not change while the pages are read is shown
-        exactly once if it fits the filter; one that changes is shown once, or not at all.
+        hold fewer entries than asked for, even none, while there are more: at most 1,000 entries are looked at for one page
+        where the filter leaves some out. Go on until next_page_token is empty. An entry that does not change while the pages
+        are read is shown exactly once if it fits the filter; one that changes is shown once, or not at all.
 
         Errors of its own: INVALID_FIELD (also for a page_token that this call with this filter and order did not give).
         """
@@ -190,8 +190,9 @@ class AdminServiceServicer(object):
 
     def SummarizeEntries(self, request, context):
         """SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since
-        when, and what is about to be. Counts are exact for every state but COMPLETED,
-        which is estimated from a sample in a ledger of more than 4,000 entries; its count says so.
+        when, and what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that they say
+        `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a sample in
+        a ledger of more than 4,000 entries; its count says so.
 
         Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
         """
