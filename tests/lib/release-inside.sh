@@ -26,7 +26,7 @@ first_claim() {
     ((code == 0)) || { say "the server ended with $code" >&2; cat "$home/out" >&2; exit 1; }
 }
 
-command -v gcc cc cargo rustc && { say "this root has a compiler, so it proves nothing" >&2; exit 1; }
+if command -v gcc cc; then say "this root has a compiler, so it proves nothing" >&2; exit 1; fi
 case $kind in
     deb)
         dpkg -i "$dist"/idempotency-ledger_*_amd64.deb
@@ -50,6 +50,7 @@ case $kind in
         ;;
     npm)
         mkdir -p /tmp/project && cd /tmp/project
+        npm() { node /opt/npm/bin/npm-cli.js "$@"; }
         npm init --yes >/dev/null
         began=$(date +%s%N)
         npm install --silent --no-audit --no-fund --offline "$dist"/idempotency-ledger-linux-x64-*.tgz "$dist"/idempotency-ledger-[0-9]*.[0-9].tgz

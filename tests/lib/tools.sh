@@ -25,6 +25,8 @@ packages_of() {
         cc) say gcc libc6-dev ;;
         systemd-analyze) say systemd ;;
         promtool) say prometheus ;;
+        qemu-aarch64-static) say qemu-user-static ;;
+        busybox) say busybox-static ;;
         mariadbd) say mariadb-server ;;
         *) say "$1" ;;
     esac
