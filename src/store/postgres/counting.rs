@@ -56,7 +56,7 @@ macro_rules! claims {
     };
 }
 
-/// What is not COMPLETED: by its index, and the claims beyond the mark, the youngest first: most of the older ones are
+/// Entries that are not COMPLETED: by their index, and the claims beyond the mark, the youngest first: most of the older ones are
 /// COMPLETED by then. Counted for one consumer and state after the other, so that each is a range of the index and
 /// nothing is sorted. Of each, at most $3 entries and one more are looked at: each may stand in another page of the table.
 pub(super) const SUMMARY: &str = concat!(

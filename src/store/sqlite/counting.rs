@@ -15,7 +15,7 @@ SELECT n.name FROM consumers n
 WHERE n.name > ?1 AND EXISTS (SELECT 1 FROM entries e WHERE e.consumer = n.no)
 ORDER BY n.name LIMIT ?2";
 
-/// What is in one state, the oldest first. Of each, at most ?5 entries and one more are looked at.
+/// The entries in one state, the oldest first. Of each state, at most ?5 entries and one more are looked at.
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
 SELECT e.attention AS state, e.cause, count(*) AS count, min(e.created_at) AS oldest,

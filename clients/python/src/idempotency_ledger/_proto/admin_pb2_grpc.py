@@ -387,7 +387,7 @@ class AdminServiceServicer(object):
 
     def GetRetentionStatus(self, request, context):
         """GetRetentionStatus tells how the purge keeps up: what waits for it, for how long, and what each
-        server did of late.
+        server did recently.
 
         Errors of its own: none.
         """
