@@ -49,6 +49,7 @@ class Language:
     more: dict[str, list[str]]
     checks: list[list[str]]
     environment: dict[str, str]
+    tools: str | None
     python: str
 
     def filled(self, text: str, package: pathlib.Path) -> str:
@@ -74,7 +75,7 @@ def languages(python: str) -> dict[str, Language]:
     read = tomllib.loads((HERE / "languages.toml").read_text(encoding="utf-8"))
     return {name: Language(name, found["folder"], found["build"], found["run"],
                            {more: found[more] for more in PROGRAMS if more in found},
-                           found.get("checks", []), found.get("environment", {}), python)
+                           found.get("checks", []), found.get("environment", {}), found.get("tools"), python)
             for name, found in read.items()}
 
 
@@ -179,8 +180,10 @@ def main() -> int:
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs")
     parser.add_argument("--bug", action="append", help="only this seeded bug, by its name; may be repeated")
     parser.add_argument("--checks", action="store_true", help="run the linters and unit tests of the packages")
-    parser.add_argument("--rotate", type=int, metavar="N", help="only N languages, or with --bugs N bugs of each: others"
-                        " with every commit")
+    parser.add_argument("--rotate", type=int, metavar="N", help="only N languages, and with --bugs N bugs of each of"
+                        " them: others with every commit")
+    parser.add_argument("--tools", action="store_true", help="show what the chosen languages need, a name a line: each is a"
+                        " file of tests/lib/clients")
     parser.add_argument("--rules", action="store_true", help="show which scenarios hold which rule")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of subjects in Python")
     parser.add_argument("--keep", action="store_true", help="keep the logs of servers and subjects")
@@ -189,8 +192,11 @@ def main() -> int:
     if options.rules:
         return 0 if rules(known) else 1
     chosen = [known[name] for name in options.language or known]
-    if options.rotate and not options.bugs:
+    if options.rotate:
         chosen = rotated(chosen, options.rotate)
+    if options.tools:
+        print("\n".join(sorted({language.tools for language in chosen if language.tools})))
+        return 0
     if options.checks:
         return 0 if checks(chosen) else 1
     entries = [entry for entry in SCENARIOS if not options.scenario or entry.name in options.scenario]

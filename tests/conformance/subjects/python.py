@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import idempotency_ledger as il
@@ -138,10 +140,33 @@ def options(command: dict[str, Any]) -> dict[str, Any]:
     return {name: command[name] for name in ("lease", "repeat_announced") if name in command}
 
 
+def commands() -> Iterator[dict[str, Any]]:
+    """The commands, while the main thread runs Python at least every 50 ms.
+
+    Python calls the handler of a signal in the main thread, between two instructions. A signal that arrives just before
+    a blocking call is not noticed before that call returns.
+    """
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in iter(sys.stdin.readline, ""):
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=0.05)
+        except queue.Empty:
+            continue
+        if not line:
+            return
+        yield json.loads(line)
+
+
 def main() -> None:
     say("ready", forks=True, forks_after_use=True, cancels=False)
-    for line in iter(sys.stdin.readline, ""):
-        command = json.loads(line)
+    for command in commands():
         do = command["do"]
         if do == "open":
             try:

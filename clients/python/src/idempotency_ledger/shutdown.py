@@ -15,6 +15,9 @@ class Shutdown:
     Make it in the main thread. After it was requested: take no new message, and call `close` of the ledger, which
     waits for running effects; then let the process end. `grace`: seconds that all of that may take, after which the
     process ends with the code 1, whatever it is doing; give the supervisor a longer time.
+
+    Python runs the handler of a signal in the main thread, between two instructions: a main thread that waits in a call
+    without a timeout (a read, a poll of a broker) may not notice the signal before that call returns. Give it one.
     """
 
     def __init__(
