@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     documented.open_files(["idempotency/ledger/v1/ledger.proto", "idempotency/ledger/v1/admin.proto"])?;
     tonic_prost_build::configure()
         .bytes(".")
-        .codec_path("crate::rpc::edge::account::Codec")
+        .codec_path("crate::accounts::Codec")
         .compile_fds(documented.file_descriptor_set())?;
     // Without the prefix of settings: cargo hands it to the programs that it runs, which would warn of it.
     println!("cargo:rustc-env=LEDGER_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));

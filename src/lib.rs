@@ -29,24 +29,19 @@
 //! - Every queue, batch, page, body, wait and retry has a bound.
 //! - A driver's text never leaves the server, and no payload enters a log.
 
+mod accounts;
 pub mod cli;
 pub mod command_line;
-mod crash;
+pub mod common;
 pub mod domain;
-pub mod duration_arg;
-mod gathering;
-mod give_way;
 pub mod identity;
 pub mod ledger;
+mod listener;
 pub mod metrics;
-mod misleading;
-mod once_a_second;
-mod patient_write;
 pub mod policy_args;
-mod program;
-mod random;
+pub mod proto;
 pub mod rpc;
-mod secret_file;
 pub mod server;
 pub mod store;
 pub mod traces;
+mod wire;

@@ -5,8 +5,8 @@ use clap::{Args, ValueEnum};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::duration_arg::DurationArg;
-use crate::rpc::proto::{self, FingerprintMode, OccurredAtMode, OnExpiry, ReplayMode, policy_fields};
+use crate::common::duration_arg::DurationArg;
+use crate::proto::{self, FingerprintMode, OccurredAtMode, OnExpiry, ReplayMode, policy_fields};
 
 /// What is stated; the rest stays as it is.
 #[derive(Args, Clone, Debug, Default, Deserialize)]

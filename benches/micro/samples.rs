@@ -5,7 +5,7 @@ use idempotency_ledger::domain::{
     Claim, Claimant, ClockLimits, Command, Context, Decision, Entry, FailureKind, Key, Policy, Reading,
     Settle, Span, StoreTime, decide,
 };
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use uuid::Uuid;
 
 pub(crate) const CONSUMER: &str = "payments";

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::patient_write::write_all;
+use crate::common::patient_write::write_all;
 
 /// A line. A standard error that is closed or full does not end the command, nor change its exit code.
 pub(super) fn aside(text: &str) {

@@ -6,7 +6,7 @@ use super::client::Client;
 use super::problem::{Exit, Problem};
 use super::table::Table;
 use super::text::{clean, when};
-use crate::rpc::proto;
+use crate::proto;
 
 const PAGE: i32 = 500;
 

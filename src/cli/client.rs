@@ -16,9 +16,9 @@ use super::problem::{Exit, Problem, chain};
 use super::reach::{self, Named, Reach, Token};
 use super::screen::Screen;
 use super::text::{clean, quoted};
-use crate::program::program;
-use crate::rpc::proto::admin_service_client::AdminServiceClient;
-use crate::rpc::proto::ledger_service_client::LedgerServiceClient;
+use crate::common::program::program;
+use crate::proto::admin_service_client::AdminServiceClient;
+use crate::proto::ledger_service_client::LedgerServiceClient;
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ALIVE_EVERY: Duration = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! Whether the ledger knows a consumer: a name that was mistyped is a name like any other.
 
 use super::client::{Admin, Client};
-use crate::rpc::proto;
+use crate::proto;
 
 /// What is said of such a name.
 pub(super) const UNKNOWN: &str = "note: the ledger knows no consumer of this name yet";

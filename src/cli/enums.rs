@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::screen::Tone;
-use crate::rpc::proto;
+use crate::proto;
 
 macro_rules! words {
     ($(#[$doc:meta] $name:ident => $message:ident { $($variant:ident: $word:literal),* $(,)? })*) => {

@@ -8,7 +8,7 @@ use prost_reflect::DynamicMessage;
 
 use super::problem::Problem;
 use super::text::hidden;
-use crate::rpc::proto::pool;
+use crate::proto::pool;
 
 /// A message of our package, by its name there.
 pub(super) fn value<M: Message>(name: &str, message: &M) -> Result<serde_json::Value, Problem> {
@@ -78,7 +78,7 @@ mod tests {
             assert_eq!(read, text, "{text:?}");
         }
     }
-    use crate::rpc::proto::{Entry, EntryKey, EntryState};
+    use crate::proto::{Entry, EntryKey, EntryState};
 
     #[test]
     fn a_message_becomes_canonical_json() {

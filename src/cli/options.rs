@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::screen::{Color, Screen};
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 
 /// How to reach the server, and how to answer.
 #[derive(Args, Clone, Default)]

@@ -10,7 +10,7 @@ use tonic_types::StatusExt as _;
 
 use super::aside::aside;
 use super::text::clean;
-use crate::rpc::proto::{self, ErrorReason};
+use crate::proto::{self, ErrorReason};
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::retry::{self, Known};
 use super::screen::Tone;
 use super::table::{Cell, Table};
 use super::text::{clean, duration, quoted, when};
-use crate::duration_arg::DurationArg;
-use crate::rpc::proto;
+use crate::common::duration_arg::DurationArg;
+use crate::proto;
 
 const PAGE: i32 = 100;
 

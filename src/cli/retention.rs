@@ -8,7 +8,7 @@ use super::problem::{Exit, Problem};
 use super::screen::{Screen, Tone};
 use super::table::Table;
 use super::text::{ago, clean, counted, rough};
-use crate::rpc::proto;
+use crate::proto;
 
 /// The commands.
 #[derive(Subcommand)]

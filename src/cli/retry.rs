@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Response, Status};
 
 use super::problem::reason;
-use crate::random;
-use crate::rpc::proto::ErrorReason;
+use crate::common::random;
+use crate::proto::ErrorReason;
 
 const TIMES_MAX: u32 = 5;
 const WAIT_FIRST: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::clock;
 use super::problem::{Exit, Problem};
 use super::screen::{Color, Screen};
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 use crate::identity::{Ending, NewToken, Rights, Rpc, Tokens, Whose};
 
 /// How long a token may live that has an end.

@@ -10,7 +10,7 @@ use prost::Message;
 use super::aside::aside;
 use super::json;
 use super::problem::{Exit, Problem};
-use crate::patient_write::write_all;
+use crate::common::patient_write::write_all;
 
 /// Why standard output was refused first.
 static REFUSED: OnceLock<io::Error> = OnceLock::new();

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use prost_types::{Duration, Timestamp};
 
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;

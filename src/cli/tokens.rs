@@ -9,8 +9,8 @@ use super::problem::{Exit, Problem};
 use super::retry::{self, Known};
 use super::screen::{Screen, Tone};
 use super::text::{quoted, when};
-use crate::duration_arg::DurationArg;
-use crate::rpc::proto;
+use crate::common::duration_arg::DurationArg;
+use crate::proto;
 
 /// The commands.
 #[derive(Subcommand)]

@@ -7,7 +7,7 @@ use super::client::{Client, Ledger};
 use super::enums;
 use super::problem::{Exit, Problem};
 use super::retry;
-use crate::rpc::proto::{self, EntryKey, claim_response::Verdict};
+use crate::proto::{self, EntryKey, claim_response::Verdict};
 
 /// The result that is stored.
 const RESULT: &[u8] = b"paid";

@@ -114,7 +114,7 @@ fn of_variable(error: &clap::Error, words: &[OsString], command: &clap::Command)
 fn variables(command: &clap::Command) -> BTreeSet<String> {
     let own = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
     let below = command.get_subcommands().flat_map(variables);
-    own.map(str::to_owned).chain(below).chain([crate::crash::VARIABLE.to_owned()]).collect()
+    own.map(str::to_owned).chain(below).chain([crate::common::crash::VARIABLE.to_owned()]).collect()
 }
 
 /// Prints the answer of a command that asks nothing of anybody.

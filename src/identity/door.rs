@@ -15,7 +15,7 @@ use super::peer::Peer;
 use super::principal::Identity;
 use super::refused::Refused;
 use super::{ANONYMOUS, LEEWAY, PRINCIPAL_BYTES_MAX, tokens};
-use crate::misleading::misleads;
+use crate::common::misleading::misleads;
 
 const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 const BEARER: &str = "bearer ";

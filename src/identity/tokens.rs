@@ -11,7 +11,7 @@ use toml::Value;
 
 use super::rights::problem_of;
 use super::token_ends::{Ending, ending, instant, written};
-use crate::random;
+use crate::common::random;
 
 /// What a token of ours begins with, so that a scanner of leaked secrets can find it.
 const PREFIX: &str = "ilt_";

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
+use crate::common::log_limit::{HeldBack, Lines, SECOND};
 use crate::domain::{Answer, Command, Key, Reason, Reply, Settle, State, TraceId, Verdict, Violation};
-use crate::once_a_second::{HeldBack, Lines, SECOND};
 
 /// So many lines a second are written of all consumers and kinds; duplicates, which are no news, have half of them.
 const LINES_MAX: u32 = 50;

@@ -56,9 +56,9 @@ use self::policies::in_force::{PoliciesInForce, Snapshot};
 use self::refusals::lost;
 use self::tasks::supervised;
 use self::waiting::{Poller, Room};
+use crate::common::random;
 use crate::domain::{Answer, Command, Reason, Rejection, Submission};
 use crate::metrics::{self, Metrics};
-use crate::random;
 use crate::store::{LEVEL, Replica, Store};
 use crate::traces::CallSpan;
 

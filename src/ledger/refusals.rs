@@ -1,7 +1,7 @@
 //! What the tasks of the ledger refuse with when the store, or a task itself, failed.
 
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Reason, Rejection, Violation};
-use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
 /// The task that had the command died, or was ended, before it answered.

@@ -1,6 +1,6 @@
 //! Looking, deciding and writing, until nobody came in between.
 
-use crate::crash;
+use crate::common::crash;
 use crate::domain::{Reason, Rejection};
 use crate::store::{Fault, StoreError, WriteResult};
 

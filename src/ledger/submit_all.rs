@@ -7,8 +7,8 @@ use super::claims::answers::{AnswerTo, Answers};
 use super::claims::chain::{Chain, Request};
 use super::refusals::lost;
 use super::{Asked, Ledger, runtime};
+use crate::common::yielding::{give_way, in_stretches};
 use crate::domain::{Answer, KeyHash, Rejection, Submission};
-use crate::give_way::{give_way, in_stretches};
 use crate::metrics;
 use crate::traces::CallSpan;
 

@@ -13,7 +13,7 @@ use super::families::Families;
 use super::labels::{CAUSES, OPERATIONS, OTHER, OUTCOMES};
 use super::room::{Named, Needs, Room};
 use super::seen::Seen;
-use crate::misleading::visible;
+use crate::common::misleading::visible;
 
 /// So many event types of a consumer have series of their own.
 const EVENT_TYPES_MAX: usize = 20;

@@ -13,8 +13,8 @@ use super::catalogue::{
 };
 use super::labels::OTHER;
 use super::room::{Named, Needs, Room};
+use crate::common::misleading::visible;
 use crate::domain::NameCounts;
-use crate::misleading::visible;
 
 pub(super) const STATES: [&str; 6] =
     ["received", "in_progress", "failed_retryable", "completed", "failed_terminal", "parked"];

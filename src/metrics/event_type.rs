@@ -11,7 +11,7 @@ use super::families::Families;
 use super::labels::{ENDS, KINDS, OPERATIONS, REPLAY_VERDICTS, VERDICTS};
 use super::room::{Named, Needs, Room};
 use super::seen::Seen;
-use crate::misleading::visible;
+use crate::common::misleading::visible;
 
 /// The label that distinguishes counts of replay runs from live ones: never a run's name.
 const REPLAY: &str = "true";

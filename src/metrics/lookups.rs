@@ -10,8 +10,8 @@ use super::consumers::Consumers;
 use super::families::Families;
 use super::labels::{FOUND, OTHER};
 use super::room::{Named, Needs, Room};
+use crate::common::misleading::visible;
 use crate::domain::Key;
-use crate::misleading::visible;
 
 impl Consumers {
     /// Whose look-up it is. A consumer without series for look-ups is one of the others until one is answered.

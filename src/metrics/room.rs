@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::misleading::visible;
+use crate::common::misleading::visible;
 
 /// So many series may bear names of clients: with those that are always there fewer than 20,000.
 const SERIES_MAX: usize = 17_000;

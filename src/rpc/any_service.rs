@@ -12,13 +12,13 @@ use tonic::body::Body;
 use tower::Service;
 
 use super::door::{Hosts, HttpDoor, Methods, Translated};
-use super::edge::accept::{self, AcceptOptions, ConnectionLimits, Places, Takes};
-use super::edge::account::{AccountLimits, Accounts, PrincipalLimits};
 use super::edge::auth::Entrance;
 use super::edge::layer::{Edge, EdgeOptions};
 use super::edge::methods::methods;
 use super::edge::waits::HttpWaits;
+use crate::accounts::{AccountLimits, Accounts, PrincipalLimits};
 use crate::identity::{Door, Guard, Trust};
+use crate::listener::{self, AcceptOptions, ConnectionLimits, Places, Takes};
 use crate::metrics::Metrics;
 use crate::traces::Traces;
 
@@ -62,6 +62,6 @@ where
     let limits = ConnectionLimits::default();
     let places = Places::new(1_000, limits);
     let options = AcceptOptions { takes: Takes::Http, places, limits, call_max: deadline_max, accounts };
-    accept::run(listener, options, guard, service_of, metrics, CancellationToken::new()).await;
+    listener::run(listener, options, guard, service_of, metrics, CancellationToken::new()).await;
     Ok(())
 }

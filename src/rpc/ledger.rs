@@ -8,19 +8,19 @@ use futures_util::future::{self, Either};
 use tonic::{Request, Response, Status};
 
 use super::edge::auth::{self, Caller};
-use super::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
 use super::waiting::{self, Waits};
-use super::wire::convert::{self, Asked};
-use super::wire::errors;
-use super::wire::fields::{Limits, Part, canonical};
-use super::wire::fit;
-use super::wire::lookup;
-use super::wire::reasons::During;
-use crate::crash;
+use crate::common::crash;
+use crate::common::yielding::in_stretches;
 use crate::domain::{Answer, Reason, Rejection, Reply, Submission, Violation};
-use crate::give_way::in_stretches;
 use crate::ledger::Ledger;
+use crate::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
 use crate::traces::CallSpan;
+use crate::wire::convert::{self, Asked};
+use crate::wire::errors;
+use crate::wire::fields::{Limits, Part, canonical};
+use crate::wire::fit;
+use crate::wire::lookup;
+use crate::wire::reasons::During;
 
 /// A command that its caller may ask for, or why it is refused.
 type Allowed = Result<Submission, Rejection>;

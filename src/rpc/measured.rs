@@ -1,9 +1,9 @@
 //! What the edge makes of messages and of answers, each by itself: for `benches` alone.
 
-use super::proto;
-use super::wire::convert::{self, Asked};
-use super::wire::fields::{Limits, Part};
 use crate::domain::Verdict;
+use crate::proto;
+use crate::wire::convert::{self, Asked};
+use crate::wire::fields::{Limits, Part};
 
 /// The command of a claim by anybody.
 ///

@@ -8,9 +8,7 @@ mod edge;
 mod ledger;
 #[doc(hidden)]
 pub mod measured;
-pub mod proto;
 mod waiting;
-mod wire;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,8 +25,6 @@ use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
 use self::door::{HttpDoor, Methods, Translated};
-use self::edge::accept::{AcceptOptions, Places, Takes};
-use self::edge::account::{AccountLimits, Accounts, RoomForClaims};
 use self::edge::auth::Entrance;
 use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
@@ -36,19 +32,22 @@ use self::edge::methods::methods;
 use self::edge::services::Services;
 use self::edge::waits::HttpWaits;
 use self::ledger::LedgerRpc;
-use self::proto::admin_service_server::AdminServiceServer;
-use self::proto::ledger_service_server::LedgerServiceServer;
+use crate::accounts::{AccountLimits, Accounts, RoomForClaims};
 use crate::identity::{Door, Guard};
 use crate::ledger::Ledger;
+use crate::listener::{self, AcceptOptions, Places, Takes};
+use crate::proto;
+use crate::proto::admin_service_server::AdminServiceServer;
+use crate::proto::ledger_service_server::LedgerServiceServer;
 use crate::traces::Traces;
 
 pub use self::door::Hosts;
-pub use self::edge::accept::ConnectionLimits;
-pub(crate) use self::edge::accept::{Addresses, FromAddress};
-pub use self::edge::account::PrincipalLimits;
-pub(crate) use self::edge::account::{CALL_OVERHEAD_MAX, network};
-pub use self::wire::fields::Limits;
-pub(crate) use self::wire::policy::{message as policy_message, stated as stated_policy};
+pub use crate::accounts::PrincipalLimits;
+pub(crate) use crate::accounts::{CALL_OVERHEAD_MAX, network};
+pub use crate::listener::ConnectionLimits;
+pub(crate) use crate::listener::{Addresses, FromAddress};
+pub use crate::wire::fields::Limits;
+pub(crate) use crate::wire::policy::{message as policy_message, stated as stated_policy};
 
 /// How the server behaves at its edge.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +199,7 @@ pub async fn serve(
         };
         let accept = accept(places, Takes::Grpc);
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
-        let run = edge::accept::run(listener, accept, guard.clone(), service_of, metrics, closing);
+        let run = listener::run(listener, accept, guard.clone(), service_of, metrics, closing);
         Ok::<_, BoxError>(run)
     };
     let hosts = listeners.hosts;
@@ -221,7 +220,7 @@ pub async fn serve(
         };
         let accept = accept(places, Takes::Http);
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
-        let run = edge::accept::run(listener, accept, guard.clone(), service_of, metrics, closing);
+        let run = listener::run(listener, accept, guard.clone(), service_of, metrics, closing);
         Ok::<_, BoxError>(run)
     };
     let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::config::{Config, Database};
 use super::failure::Failure;
 use super::telemetry::LogArgs;
-use crate::program::program;
+use crate::common::program::program;
 use crate::store::SqliteStore;
 
 /// Copies the ledger, while its server may go on.

@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::once_a_second::EachOnceASecond;
+use crate::common::log_limit::EachOnceASecond;
 
 /// A format of log lines that writes few lines of the libraries named above. A filter could not add the number to a line.
 pub(super) struct Bounded<F> {

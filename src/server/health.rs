@@ -11,8 +11,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
+use crate::common::program::program;
 use crate::identity::Tls;
-use crate::program::program;
 
 const NO_TLS: &str = "https:// is for a server that speaks TLS";
 

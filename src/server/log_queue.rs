@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::patient_write::write_all;
+use crate::common::patient_write::write_all;
 
 /// How many bytes wait, those that are being written included: some 4,000 lines.
 const BYTES_MAX: usize = 1_024 * 1_024;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
-use crate::once_a_second::warn_once_a_second;
+use crate::common::log_limit::warn_once_a_second;
 
 /// How much may wait for a supervisor that does not listen; what is more is not told.
 const WAITING_MAX: usize = 8;

@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::bounded_lines::Bounded;
 use super::failure::Failure;
 use super::log_queue::{self, LogQueue};
-use crate::patient_write::write_all;
+use crate::common::patient_write::write_all;
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

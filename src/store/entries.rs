@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::StoreError;
 use super::results::result_column;
 use super::unreadable::log_unreadable;
+use crate::common::log_limit::error_once_a_second;
 use crate::domain::{Entry, Key, KeyHash, Reading, Reason, Rejection, StoreTime, Terms, UnreadableEntry};
-use crate::once_a_second::error_once_a_second;
 
 /// Entries by their keys. Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows, each key once.
 #[async_trait]

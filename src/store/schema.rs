@@ -1,7 +1,7 @@
 //! Whether this binary may work with a store: by what the store says of itself.
 
+use crate::common::program::program;
 use crate::domain::{KEY_FORMAT, POLICY_FORMAT};
-use crate::program::program;
 use crate::store::Fault;
 
 /// [`LEVEL`], for the statements that look at the level themselves.

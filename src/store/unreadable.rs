@@ -1,7 +1,7 @@
 //! What the log says of a row that cannot be read.
 
+use crate::common::log_limit::error_once_a_second;
 use crate::domain::UnreadableEntry;
-use crate::once_a_second::error_once_a_second;
 
 /// Says which row cannot be read, and why.
 pub(super) fn log_unreadable(unreadable: &UnreadableEntry) {

@@ -1,7 +1,7 @@
 //! What operators see.
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use crate::harness::details::{acquired, claim, fields, key, refusal};
 use crate::harness::on_both_stores;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use sqlx::Executor as _;
 use tokio::sync::watch;
 use tonic_health::pb::health_check_response::ServingStatus;

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use sqlx::Executor as _;
 use tonic_types::StatusExt as _;
 

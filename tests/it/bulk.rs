@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, EntryFilter, EntryState, FailureKind, RedriveEntriesRequest, RedriveEntriesResponse,
 };
 use tonic::Status;

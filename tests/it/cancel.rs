@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{ClosedBy, Key, Span};
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use sqlx::{Connection as _, Row as _};
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;

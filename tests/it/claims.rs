@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Key, Policy, Span};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use tonic::Code;
 
 use self::window::made_at;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use tokio::task::JoinSet;
 
 use crate::harness::details::{acquired, claim, refusal};

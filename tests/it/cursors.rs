@@ -6,7 +6,7 @@ use idempotency_ledger::domain::{
     AuditEvent, AuditListing, AuditOf, Claim, Claimant, Command, Context, Entry, EntryFilter, Key, Listing,
     Policy, PolicyVersion, RequestDigest, Span, StoreTime, decide,
 };
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use idempotency_ledger::store::{EffectiveRetention, Session, Write, WriteResult};
 use prost_reflect::DynamicMessage;
 use serde_json::{Value, json};

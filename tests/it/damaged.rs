@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use idempotency_ledger::domain::{Key, Span, TOKEN_MAX};
-use idempotency_ledger::rpc::proto::{self, EntryFilter, EntryState, FailureKind};
+use idempotency_ledger::proto::{self, EntryFilter, EntryState, FailureKind};
 use tonic::Code;
 
 use crate::harness::details::{acquired, claim, key, refusal};

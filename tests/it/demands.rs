@@ -2,7 +2,7 @@
 //! stated redelivery window. See docs/contract.md, sections 4 and 8.
 
 use idempotency_ledger::domain::{FingerprintMode, OccurredAtMode, Policy, Span, StoreTime};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 
 use crate::harness::details::{acquired, claim, fields, key, refusal};
 use crate::harness::on_both_stores;

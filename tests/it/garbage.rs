@@ -2,8 +2,8 @@
 //! refused as bad input, with the field's name where there is one, and changes nothing.
 
 use idempotency_ledger::domain::Key;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{self, settlement::Action};
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{self, settlement::Action};
 use prost::Message;
 use tonic::codec::CompressionEncoding;
 use tonic::{Code, Status};

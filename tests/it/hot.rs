@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, EntryState, claim_response::Verdict};
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::{self, EntryState, claim_response::Verdict};
 use sqlx::Executor as _;
 
 use crate::harness::details::{acquired, claim, completed, key};

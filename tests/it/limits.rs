@@ -5,10 +5,10 @@ mod batches;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Key, Policy};
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use prost_types::{Duration, Timestamp};
 use tonic::Code;
 use tonic::transport::Channel;

@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Key, Policy, Span};
-use idempotency_ledger::rpc::proto::lookup_response::Found;
-use idempotency_ledger::rpc::proto::lookup_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, EntryState, ErrorReason};
+use idempotency_ledger::proto::lookup_response::Found;
+use idempotency_ledger::proto::lookup_result::Outcome;
+use idempotency_ledger::proto::{self, EntryState, ErrorReason};
 use prost::Message as _;
 use tonic::Code;
 

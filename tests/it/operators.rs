@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Key, OnExpiry, Policy, Span};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};

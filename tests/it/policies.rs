@@ -3,7 +3,7 @@
 mod races;
 
 use idempotency_ledger::domain::{Policy, Span};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use prost_types::FieldMask;
 use tonic::{Code, Status};
 

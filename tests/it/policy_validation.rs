@@ -1,6 +1,6 @@
 //! `SetPolicy` that only validates: it answers as the real call does, and writes nothing.
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use prost_types::FieldMask;
 use tonic::Status;
 

@@ -14,9 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::{
-    self, claim_response::Verdict, ledger_service_client::LedgerServiceClient,
-};
+use idempotency_ledger::proto::{self, claim_response::Verdict, ledger_service_client::LedgerServiceClient};
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;

@@ -8,7 +8,7 @@ mod walks;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, EntryFilter, EntryOrder, EntryState, FailureKind, ListEntriesRequest, ParkCause,
 };
 

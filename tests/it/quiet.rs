@@ -4,7 +4,7 @@ use std::fs::File;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tonic::transport::Endpoint;
 
 use crate::harness::details::{claim, refusal};

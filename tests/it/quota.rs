@@ -1,7 +1,7 @@
 //! Quotas through the wire: only claims count, each consumer by itself, and a refusal says when to come back.
 
 use idempotency_ledger::domain::Policy;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 

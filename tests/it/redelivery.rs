@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Key, Policy, Span, StoreTime};
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, claim_response::Verdict, settlement::Action, settlement_result::Outcome,
 };
 

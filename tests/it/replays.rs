@@ -5,7 +5,7 @@ mod rebuild;
 mod runs;
 
 use idempotency_ledger::domain::{Key, Namespace, Policy, Span};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
 use crate::harness::on_all_stores;

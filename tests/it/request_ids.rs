@@ -3,7 +3,7 @@
 
 use idempotency_ledger::domain::{AuditEvent, Key, Span};
 use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use idempotency_ledger::store::Write;
 use prost_reflect::DynamicMessage;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Key, OnExpiry, Policy, Span};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::faulty::{FaultyStore, Plan};

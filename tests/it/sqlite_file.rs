@@ -10,7 +10,7 @@ mod others;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use idempotency_ledger::rpc::proto::{self, ledger_service_client::LedgerServiceClient};
+use idempotency_ledger::proto::{self, ledger_service_client::LedgerServiceClient};
 use tonic::Code;
 use tonic::transport::Channel;
 

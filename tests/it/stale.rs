@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use tonic::{Code, Status};
 
 use crate::harness::details::{acquired, claim, key, refusal};

@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::{Backoff, Policy, Span};
-use idempotency_ledger::rpc::proto::{
-    self, claim_response::Verdict, ledger_service_client::LedgerServiceClient,
-};
+use idempotency_ledger::proto::{self, claim_response::Verdict, ledger_service_client::LedgerServiceClient};
 use idempotency_ledger::store::Store;
 use sqlx::Row as _;
 use tonic::Code;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{AuditEvent, RequestDigest, Span, TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use idempotency_ledger::store::{OffsetRaise, WriteResult};
 use prost_types::Duration;
 use sqlx::Executor as _;

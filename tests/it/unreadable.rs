@@ -7,7 +7,7 @@ use std::time::Duration;
 use idempotency_ledger::domain::{
     AuditEvent, Key, OnExpiry, Policy, PolicyVersion, RequestDigest, Span, StoreTime,
 };
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use idempotency_ledger::store::{EffectiveRetention, LEVEL, WriteResult};
 use tonic::{Code, Status};
 

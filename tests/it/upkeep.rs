@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{PurgeWorker, Span};
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::store::{LeftAlone, POSTGRES_STATEMENTS, SQLITE_STATEMENTS};
 use sqlx::{Executor as _, Row as _};
 use tonic::transport::Channel;

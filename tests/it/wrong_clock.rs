@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Key, Span, StoreTime};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use idempotency_ledger::store::RELEASED;
 use tonic::Code;
 

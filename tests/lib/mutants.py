@@ -77,7 +77,7 @@ HTTP_LEDGER = "examples/http/ledger.py"
 HTTP_MIDDLEWARE = "examples/http/idempotency.py"
 TOKEN_OFFSET_RPC = "src/rpc/admin/token_offset.rs"
 CLI_LIST = "src/cli/entries/list.rs"
-CODEC = "src/rpc/edge/account/codec.rs"
+CODEC = "src/accounts/codec.rs"
 MUTANTS = [
     Mutant("1", "the token check of Complete is off", LOCKSTEP, [
         (PG_ENTRIES, " AND e.token = r.token AND e.state = ", " AND e.state = "),
@@ -219,10 +219,10 @@ MUTANTS = [
         ("src/store/postgres/errors.rs", '("0A000", Some("RevalidateCachedQuery")) =>', '("0A000", Some("")) =>'),
     ]),
     Mutant("A6", "the fields at fault are not bounded together", "answers::", [
-        ("src/rpc/wire/errors.rs", "bytes <= VIOLATIONS_BYTES_MAX", "bytes <= 1_000 * VIOLATIONS_BYTES_MAX"),
+        ("src/wire/errors.rs", "bytes <= VIOLATIONS_BYTES_MAX", "bytes <= 1_000 * VIOLATIONS_BYTES_MAX"),
     ]),
     Mutant("A7", "errors are not cut where a batch is too large", "answers::", [
-        ("src/rpc/wire/fit.rs", "*text = cut(text, longest);", "*text = cut(text, usize::MAX.max(longest));"),
+        ("src/wire/fit.rs", "*text = cut(text, longest);", "*text = cut(text, usize::MAX.max(longest));"),
     ]),
     Mutant("A8", "an operator's Resolve and a late Complete are an alarm", "settle_table", [
         ("src/domain/entry.rs", "            || self.closed_by == ClosedBy::Complete\n", "            || self.state == State::Completed\n"),
@@ -231,7 +231,7 @@ MUTANTS = [
         ("src/rpc/admin/policies.rs", "{ validate_only: false, ..request.clone() }", "{ validate_only: false, update_mask: None, ..request.clone() }"),
     ]),
     Mutant("A10", "a failing store writes a line for each batch", "quiet::", [
-        ("src/once_a_second.rs", "self.held_back += 1;\n            return None;", "self.held_back += 1;"),
+        ("src/common/log_limit.rs", "self.held_back += 1;\n            return None;", "self.held_back += 1;"),
     ]),
     Mutant("A11", "the token offset is raised beside writes that read the old one", "token_offset::", [
         (PG_OPERATORS, "        self.plain(OFFSET_LOCK).await?;\n", ""),
@@ -301,74 +301,74 @@ MUTANTS = [
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, policy, reason);\n    }\n", ""),
     ]),
     Mutant("E1", "a connection may take for ever to finish its preface", "edge::silence", [
-        ("src/rpc/edge/accept/connection.rs", "const OPENED_WITHIN: Duration = Duration::from_secs(5);", "const OPENED_WITHIN: Duration = Duration::from_hours(5);"),
+        ("src/listener/connection.rs", "const OPENED_WITHIN: Duration = Duration::from_secs(5);", "const OPENED_WITHIN: Duration = Duration::from_hours(5);"),
     ]),
     Mutant("E2", "draining waits for connections without a call", "edge::silence", [
-        ("src/rpc/edge/accept/life.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.open().is_none() && account.moved_bytes() < before => {"),
+        ("src/listener/lifetime.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.open().is_none() && account.moved_bytes() < before => {"),
     ]),
     Mutant("E3", "draining cuts off calls under way", "edge::silence", [
-        ("src/rpc/edge/accept/life.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.moved_bytes() == before => {"),
+        ("src/listener/lifetime.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.moved_bytes() == before => {"),
     ]),
     Mutant("E4", "a turn brings more resets than a connection may have", "edge::resets", [
-        ("src/rpc/edge/accept/spoken.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
+        ("src/listener/protocol.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
     ]),
     Mutant("E5", "the small messages of a pause are more than a connection may have", "edge::resets", [
-        ("src/rpc/edge/accept/spoken.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
+        ("src/listener/protocol.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
     ]),
     Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
-        ("src/rpc/edge/accept/turns.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
+        ("src/listener/fairness/poll_budget.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
     ]),
     Mutant("E7", "requests take no bytes of the budget", "edge::memory", [
-        ("src/rpc/edge/account/request_body.rs", "call.take_message(now)?;", "call.take_message(0)?;"),
+        ("src/accounts/request_body.rs", "call.take_message(now)?;", "call.take_message(0)?;"),
     ]),
     Mutant("E8", "a request keeps its bytes after its end", "edge::memory", [
-        ("src/rpc/edge/account/call.rs", "        self.give_back(self.state.request_bytes());\n", ""),
+        ("src/accounts/call.rs", "        self.give_back(self.state.request_bytes());\n", ""),
     ]),
     Mutant("E9", "what a compressed request is unpacked does not count", "edge::memory", [
-        ("src/rpc/edge/account/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
+        ("src/accounts/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
     ]),
     Mutant("E10", "empty items are unfolded by the million", "edge::memory", [
-        ("src/rpc/edge/account/fields.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
+        ("src/accounts/fields.rs", "const FIELDS_MAX: usize = 4_096;", "const FIELDS_MAX: usize = 1 << 30;"),
     ]),
     Mutant("L1", "an address may have one connection more than its number", "edge::life", [
-        ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max.min(free) {", "if *count > self.max.min(free) {"),
+        ("src/listener/addresses.rs", "if *count >= self.max.min(free) {", "if *count > self.max.min(free) {"),
     ]),
     Mutant("L2", "a connection that ends keeps the place of its address", "edge::life", [
-        ("src/rpc/edge/accept/addresses.rs", "            *count -= 1;\n", "            *count -= 0;\n"),
+        ("src/listener/addresses.rs", "            *count -= 1;\n", "            *count -= 0;\n"),
     ]),
     Mutant("L3", "a connection that waits for an answer is taken for idle", "edge::life", [
-        ("src/rpc/edge/accept/life.rs", "if !open.is_none() || open.begun() != calls {", "if open.begun() != calls {"),
+        ("src/listener/lifetime.rs", "if !open.is_none() || open.begun() != calls {", "if open.begun() != calls {"),
     ]),
     Mutant("L4", "an old connection is cut off with its calls", "edge::life", [
-        ("src/rpc/edge/accept/life.rs", "[(self.limits.age_grace, true), (self.call_max + SILENT, false)]", "[(self.limits.age_grace, true), (Duration::ZERO, false)]"),
+        ("src/listener/lifetime.rs", "[(self.limits.age_grace, true), (self.call_max + SILENT, false)]", "[(self.limits.age_grace, true), (Duration::ZERO, false)]"),
     ]),
     Mutant("L5", "streams of an old connection are not told to end", "edge::life", [
-        ("src/rpc/edge/accept/life.rs", "                leaving.cancel();\n", "                let _told = leaving.is_cancelled();\n"),
+        ("src/listener/lifetime.rs", "                leaving.cancel();\n", "                let _told = leaving.is_cancelled();\n"),
     ]),
     Mutant("L6", "settlements have no reserve of what their principal may take", "identity::limits", [
-        ("src/rpc/edge/account/limits.rs", "if settles { max } else { part(max, false) }", "if settles || max > 0 { max } else { part(max, false) }"),
+        ("src/accounts/limits.rs", "if settles { max } else { part(max, false) }", "if settles || max > 0 { max } else { part(max, false) }"),
     ]),
     Mutant("L7", "a call of a principal counts for ever", "identity::limits", [
-        ("src/rpc/edge/account/owner.rs", "self.calls.fetch_sub(1, ", "self.calls.fetch_sub(0, "),
+        ("src/accounts/owner.rs", "self.calls.fetch_sub(1, ", "self.calls.fetch_sub(0, "),
     ]),
     Mutant("L8", "items of a batch are not counted for their principal", "identity::limits", [
         ("src/rpc/edge/auth.rs", "Some(call) if index > 0 => call.item(),", "Some(call) if index > 9_999 => call.item(),"),
     ]),
-    Mutant("L9", "each connection of a principal has an account of its own", "rpc::edge::account", [
-        ("src/rpc/edge/account/connection.rs", "self.server.owners.principal(&who.principal);", "self.server.owners.principal(&format!(\"{} {:p}\", who.principal, self));"),
+    Mutant("L9", "each connection of a principal has an account of its own", "accounts", [
+        ("src/accounts/connection.rs", "self.server.owners.principal(&who.principal);", "self.server.owners.principal(&format!(\"{} {:p}\", who.principal, self));"),
     ]),
-    Mutant("L10", "principals are remembered without a bound", "rpc::edge::account", [
-        ("src/rpc/edge/account/owner.rs", "        if map(&mut known).len() >= OWNERS_MAX {\n            known.tidy", "        if map(&mut known).len() == usize::MAX {\n            known.tidy"),
+    Mutant("L10", "principals are remembered without a bound", "accounts", [
+        ("src/accounts/owner.rs", "        if map(&mut known).len() >= OWNERS_MAX {\n            known.tidy", "        if map(&mut known).len() == usize::MAX {\n            known.tidy"),
     ]),
     Mutant("L11", "a stream is not under way for its principal once its answers begin", "identity::limits", [
         ("src/rpc/edge/auth.rs", "Caller { call: Some(Arc::clone(call)), deadline, http1, ..self }", "Caller { call: Some(Arc::clone(call)).filter(|_| !self.rpc.is_some_and(|rpc| rpc.streams)), deadline, http1, ..self }"),
         ("src/rpc/edge/layer.rs", "Poll::Ready(answer.map(|response| response.map(|body| Answer::of(body, call))))", "drop(call);\n        Poll::Ready(answer.map(|response| response.map(Answer::refused)))"),
     ]),
     Mutant("L12", "bytes of a principal's requests count for ever", "identity::limits", [
-        ("src/rpc/edge/account/call.rs", "self.state.owner.requests.give_back(bytes, self.settles);", "self.state.owner.requests.give_back(bytes / 4, self.settles);"),
+        ("src/accounts/call.rs", "self.state.owner.requests.give_back(bytes, self.settles);", "self.state.owner.requests.give_back(bytes / 4, self.settles);"),
     ]),
     Mutant("L13", "answers may be left unread without a bound", "edge::floods::held", [
-        ("src/rpc/edge/account/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if call.number == usize::MAX && !call.connection.is_proxy() {"),
+        ("src/accounts/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if call.number == usize::MAX && !call.connection.is_proxy() {"),
     ]),
     Mutant("KL1", "the queue of the log has no bound", "server::log_queue", [
         ("src/server/log_queue.rs", "line.len() > BYTES_MAX && ", "line.len() > usize::MAX && "),
@@ -404,7 +404,7 @@ MUTANTS = [
         ("src/server/serve.rs", "Fault::Schema(_) | Fault::Permanent(_) | Fault::Outdated(_)))\n}", "Fault::Schema(_) | Fault::Permanent(_) | Fault::Outdated(_) | Fault::Unavailable(_)))\n}"),
     ]),
     Mutant("KL12", "a write that is refused for a moment loses the rest", "process::outputs", [
-        ("src/patient_write.rs", "[ErrorKind::Interrupted, ErrorKind::WouldBlock].contains", "[ErrorKind::Interrupted].contains"),
+        ("src/common/patient_write.rs", "[ErrorKind::Interrupted, ErrorKind::WouldBlock].contains", "[ErrorKind::Interrupted].contains"),
     ]),
     Mutant("KL13", "lines that a full disk did not take are not counted", "process::outputs", [
         ("src/server/log_queue.rs", "state.dropped += rest.split_inclusive", "state.dropped += 0 * rest.split_inclusive"),
@@ -412,109 +412,109 @@ MUTANTS = [
     Mutant("KL14", "a file that reaches the limit of file sizes ends the server", "process::outputs", [
         ("src/server/signals.rs", "SignalKind::from_raw(TOO_LARGE.as_raw())", "SignalKind::user_defined1()"),
     ]),
-    Mutant("FL1", "announced bytes are taken before they arrive", "rpc::edge::account", [
-        ("src/rpc/edge/account/request_body.rs", "        self.counts = self.left <= self.message_bytes_max;\n",
+    Mutant("FL1", "announced bytes are taken before they arrive", "accounts", [
+        ("src/accounts/request_body.rs", "        self.counts = self.left <= self.message_bytes_max;\n",
          "        self.counts = false;\n        if self.left <= self.message_bytes_max {\n            call.take_message(self.left)?;\n        }\n"),
     ]),
     Mutant("FL2", "a message that never arrives is waited for", "edge::floods::held", [
-        ("src/rpc/edge/account/sweep.rs", "            call.state.end_request(Unfinished::Stalled);\n",
+        ("src/accounts/sweep.rs", "            call.state.end_request(Unfinished::Stalled);\n",
          ""),
     ]),
     Mutant("FL3", "the reader of a message that never arrives is not woken", "edge::floods::held", [
-        ("src/rpc/edge/account/state.rs", "        self.unfinished.store(why as u8, Relaxed);\n        self.reader.wake();\n",
+        ("src/accounts/state.rs", "        self.unfinished.store(why as u8, Relaxed);\n        self.reader.wake();\n",
          "        self.unfinished.store(why as u8, Relaxed);\n"),
     ]),
-    Mutant("FL4", "time in which the server does not wait for the client counts", "rpc::edge::account", [
-        ("src/rpc/edge/account/progress.rs", "self.began.fetch_add(paused, Relaxed);",
+    Mutant("FL4", "time in which the server does not wait for the client counts", "accounts", [
+        ("src/accounts/progress.rs", "self.began.fetch_add(paused, Relaxed);",
          "self.began.fetch_add(paused.min(0), Relaxed);"),
     ]),
-    Mutant("FL5", "one byte now and then is progress enough", "rpc::edge::account", [
-        ("src/rpc/edge/account/progress.rs", "now.wrapping_sub(self.began.load(Relaxed)) > stall.saturating_add(earned)",
+    Mutant("FL5", "one byte now and then is progress enough", "accounts", [
+        ("src/accounts/progress.rs", "now.wrapping_sub(self.began.load(Relaxed)) > stall.saturating_add(earned)",
          "now.wrapping_sub(self.moved.load(Relaxed)) > stall.saturating_add(earned / u32::MAX)"),
     ]),
-    Mutant("FL6", "an answer counts only from 16 KiB on", "rpc::edge::account", [
-        ("src/rpc/edge/account/answer.rs", "            call.answers(rest.len());\n            *buffer = Some(Arc::new(Buffer { bytes: rest.len(),",
+    Mutant("FL6", "an answer counts only from 16 KiB on", "accounts", [
+        ("src/accounts/answer.rs", "            call.answers(rest.len());\n            *buffer = Some(Arc::new(Buffer { bytes: rest.len(),",
          "            let counted = if rest.len() < 16_384 { 0 } else { rest.len() };\n            call.answers(counted);\n            *buffer = Some(Arc::new(Buffer { bytes: counted,"),
     ]),
-    Mutant("FL7", "a large answer is handed over in one piece", "rpc::edge::account", [
-        ("src/rpc/edge/account/answer.rs", "const PIECE_BYTES: usize = 16 * 1_024;",
+    Mutant("FL7", "a large answer is handed over in one piece", "accounts", [
+        ("src/accounts/answer.rs", "const PIECE_BYTES: usize = 16 * 1_024;",
          "const PIECE_BYTES: usize = usize::MAX;"),
     ]),
-    Mutant("FL8", "a connection of many streams without progress stays open", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "if connection.had_too_many_stalls(now) && !connection.is_proxy() {",
+    Mutant("FL8", "a connection of many streams without progress stays open", "accounts", [
+        ("src/accounts/sweep.rs", "if connection.had_too_many_stalls(now) && !connection.is_proxy() {",
          "if connection.had_too_many_stalls(now) && false {"),
     ]),
-    Mutant("FL9", "a trusted proxy's connection is closed for the streams of one principal", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "if connection.had_too_many_stalls(now) && !connection.is_proxy() {",
+    Mutant("FL9", "a trusted proxy's connection is closed for the streams of one principal", "accounts", [
+        ("src/accounts/sweep.rs", "if connection.had_too_many_stalls(now) && !connection.is_proxy() {",
          "if connection.had_too_many_stalls(now) {"),
     ]),
-    Mutant("FL10", "a socket that takes nothing is kept", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "if connection.is_blocked(now, stall) {",
+    Mutant("FL10", "a socket that takes nothing is kept", "accounts", [
+        ("src/accounts/sweep.rs", "if connection.is_blocked(now, stall) {",
          "if connection.is_blocked(now, u32::MAX) {"),
     ]),
-    Mutant("FL11", "what a client sends counts as bytes that it takes", "rpc::edge::account", [
-        ("src/rpc/edge/account/connection.rs", "let (sent, watched) = (self.sent.load(Relaxed), &self.watched);", "let (sent, watched) = (self.moved.load(Relaxed), &self.watched);"),
+    Mutant("FL11", "what a client sends counts as bytes that it takes", "accounts", [
+        ("src/accounts/connection.rs", "let (sent, watched) = (self.sent.load(Relaxed), &self.watched);", "let (sent, watched) = (self.moved.load(Relaxed), &self.watched);"),
     ]),
-    Mutant("FL12", "a principal has no share", "rpc::edge::account", [
-        ("src/rpc/edge/account/limits.rs", "Kind::Principal => self.share(self.server_bytes_max),",
+    Mutant("FL12", "a principal has no share", "accounts", [
+        ("src/accounts/limits.rs", "Kind::Principal => self.share(self.server_bytes_max),",
          "Kind::Principal => self.server_bytes_max,"),
     ]),
-    Mutant("FL13", "claims may take the bytes that are kept for settlements", "rpc::edge::account", [
-        ("src/rpc/edge/account/balance.rs", "if taken && (settles || others() <= part(max, false)) {",
+    Mutant("FL13", "claims may take the bytes that are kept for settlements", "accounts", [
+        ("src/accounts/balance.rs", "if taken && (settles || others() <= part(max, false)) {",
          "if taken && (settles || others() <= max) {"),
     ]),
-    Mutant("FL14", "settlements may take all bytes of the server", "rpc::edge::account", [
-        ("src/rpc/edge/account/balance.rs", "if settles && !self.settling.take(bytes, part(max, true)) {",
+    Mutant("FL14", "settlements may take all bytes of the server", "accounts", [
+        ("src/accounts/balance.rs", "if settles && !self.settling.take(bytes, part(max, true)) {",
          "if settles && !self.settling.take(bytes, max) {"),
     ]),
-    Mutant("FL15", "calls without a credential have no purse of their own", "rpc::edge::account", [
-        ("src/rpc/edge/account/call.rs", "            let taken = server.strangers.take(bytes, max, self.settles);", "            let taken = server.strangers.take(bytes, usize::MAX / 8, self.settles);"),
+    Mutant("FL15", "calls without a credential have no purse of their own", "accounts", [
+        ("src/accounts/call.rs", "            let taken = server.strangers.take(bytes, max, self.settles);", "            let taken = server.strangers.take(bytes, usize::MAX / 8, self.settles);"),
     ]),
-    Mutant("FL16", "the answers of the lightest owner go first", "rpc::edge::account", [
-        ("src/rpc/edge/account/heaviest.rs", "        Reverse((of_owner[&call.owner],",
+    Mutant("FL16", "the answers of the lightest owner go first", "accounts", [
+        ("src/accounts/heaviest.rs", "        Reverse((of_owner[&call.owner],",
          "        ((of_owner[&call.owner],"),
     ]),
-    Mutant("FL17", "an answer that is taken at once is held against its owner", "rpc::edge::account", [
-        ("src/rpc/edge/account/heaviest.rs", "(if call.idle >= FRESH { call.bytes } else { 0 }, call.bytes)",
+    Mutant("FL17", "an answer that is taken at once is held against its owner", "accounts", [
+        ("src/accounts/heaviest.rs", "(if call.idle >= FRESH { call.bytes } else { 0 }, call.bytes)",
          "(call.bytes, call.bytes)"),
     ]),
-    Mutant("FL18", "a buffer counts no more once its first piece is taken", "rpc::edge::account", [
-        ("src/rpc/edge/account/answer.rs", "        self.of.call.answer_moved(self.data.len());\n", "        self.of.call.answer_moved(self.data.len());\n        self.of.call.answered(self.data.len());\n"),
-        ("src/rpc/edge/account/answer.rs", "        self.call.answered(self.bytes);\n    }\n}\n\n/// A piece", "        self.call.answered(self.bytes % 2);\n    }\n}\n\n/// A piece"),
+    Mutant("FL18", "a buffer counts no more once its first piece is taken", "accounts", [
+        ("src/accounts/answer.rs", "        self.of.call.answer_moved(self.data.len());\n", "        self.of.call.answer_moved(self.data.len());\n        self.of.call.answered(self.data.len());\n"),
+        ("src/accounts/answer.rs", "        self.call.answered(self.bytes);\n    }\n}\n\n/// A piece", "        self.call.answered(self.bytes % 2);\n    }\n}\n\n/// A piece"),
     ]),
-    Mutant("FL25", "the last piece of an answer is kept for a client that does not take it", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if !call.connection.reset(call.number) && false {"),
+    Mutant("FL25", "the last piece of an answer is kept for a client that does not take it", "accounts", [
+        ("src/accounts/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if !call.connection.reset(call.number) && false {"),
     ]),
-    Mutant("FL26", "a write that was taken is still called unsent", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "        shared.can_write()?;\n        shared.refused = 0;\n", "        shared.can_write()?;\n"),
+    Mutant("FL26", "a write that was taken is still called unsent", "listener", [
+        ("src/listener/io/write_buffer.rs", "        shared.can_write()?;\n        shared.refused = 0;\n", "        shared.can_write()?;\n"),
     ]),
-    Mutant("FL27", "the server's own time counts where bytes are there when it is over", "rpc::edge::account", [
-        ("src/rpc/edge/account/progress.rs", "        if !self.waits.swap(false, Relaxed) {\n            self.pause_ends(now);\n        }\n", "        self.waits.store(false, Relaxed);\n"),
+    Mutant("FL27", "the server's own time counts where bytes are there when it is over", "accounts", [
+        ("src/accounts/progress.rs", "        if !self.waits.swap(false, Relaxed) {\n            self.pause_ends(now);\n        }\n", "        self.waits.store(false, Relaxed);\n"),
     ]),
-    Mutant("FL28", "settlements that have not arrived make room for claims", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "call.state.settles == settles && receiving.waits()", "receiving.waits()"),
+    Mutant("FL28", "settlements that have not arrived make room for claims", "accounts", [
+        ("src/accounts/sweep.rs", "call.state.settles == settles && receiving.waits()", "receiving.waits()"),
     ]),
-    Mutant("FL29", "watches of health may keep its checks out", "rpc::edge::account", [
-        ("src/rpc/edge/account/call.rs", "matches!(who, Who::Probe) || rpc", "rpc"),
+    Mutant("FL29", "watches of health may keep its checks out", "accounts", [
+        ("src/accounts/call.rs", "matches!(who, Who::Probe) || rpc", "rpc"),
     ]),
-    Mutant("FL19", "claims of those who read their answers are refused for those who do not", "rpc::edge::account", [
-        ("src/rpc/edge/account/call.rs", "all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))",
+    Mutant("FL19", "claims of those who read their answers are refused for those who do not", "accounts", [
+        ("src/accounts/call.rs", "all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))",
          "all > max && (self.connection.answers.bytes() < usize::MAX || FEW_ANSWERS > 0)"),
     ]),
     Mutant("FL20", "reflection asks nobody for a credential", "edge::shape", [
         ("src/rpc/edge/layer.rs", "if path.starts_with(HEALTH) {", "if path.starts_with(HEALTH) || path.starts_with(REFLECTION) {"),
     ]),
     Mutant("FL21", "large metadata has no status of gRPC", "edge::shape", [
-        ("src/rpc/edge/accept/spoken.rs", "const HEADER_BYTES_READ: u32 = 64 * 1_024;", "const HEADER_BYTES_READ: u32 = 8 * 1_024;"),
+        ("src/listener/protocol.rs", "const HEADER_BYTES_READ: u32 = 64 * 1_024;", "const HEADER_BYTES_READ: u32 = 8 * 1_024;"),
     ]),
     Mutant("FL22", "metadata of any size is taken", "edge::shape", [
         ("src/rpc/edge/layer.rs", "if header_bytes > HEADER_BYTES_MAX {", "if header_bytes > usize::MAX - HEADER_BYTES_MAX {"),
     ]),
     Mutant("FL23", "the second message of a unary call is thrown away", "edge::shape", [
-        ("src/rpc/edge/account/request_body.rs", "} else if self.begun > 1 {", "} else if self.begun > u64::MAX - 1 {"),
+        ("src/accounts/request_body.rs", "} else if self.begun > 1 {", "} else if self.begun > u64::MAX - 1 {"),
     ]),
-    Mutant("FL24", "reflection takes the bytes of anonymous claims", "rpc::edge::account", [
-        ("src/rpc/edge/account/call.rs", "if &*identity.principal == ANONYMOUS { Who::Stranger }", "if &*identity.principal == ANONYMOUS && false { Who::Stranger }"),
+    Mutant("FL24", "reflection takes the bytes of anonymous claims", "accounts", [
+        ("src/accounts/call.rs", "if &*identity.principal == ANONYMOUS { Who::Stranger }", "if &*identity.principal == ANONYMOUS && false { Who::Stranger }"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [
         ("src/ledger/claims/queue/mod.rs", "|few| held <= lane.share(self.bytes_max, few) && wait", "|few| held < usize::MAX && wait"),
@@ -532,13 +532,13 @@ MUTANTS = [
         ("src/server/descriptors.rs", "files.saturating_sub(KEPT + observed)", "files.saturating_sub((KEPT + observed) * 0)"),
     ]),
     Mutant("E16", "the last control character of ASCII passes", "limits::", [
-        ("src/rpc/wire/fields.rs", "matches!(byte, b' '..=b'~')", "matches!(byte, b' '..=b'\\x7f')"),
+        ("src/wire/fields.rs", "matches!(byte, b' '..=b'~')", "matches!(byte, b' '..=b'\\x7f')"),
     ]),
     Mutant("E17", "a claim_id of a refused item may stand in its batch again", "batches::", [
         ("src/rpc/ledger.rs", "is_some_and(|id| !seen.insert(id));", "is_some_and(|id| request.key.is_some() && !seen.insert(id));"),
     ]),
     Mutant("E18", "the path of a settlement's field leaves out its action", "limits::", [
-        ("src/rpc/wire/fields.rs", 'write!(to, "{list}[{index}].{choice}.")', 'write!(to, "{list}[{index}].{}", &choice[..0])'),
+        ("src/wire/fields.rs", 'write!(to, "{list}[{index}].{choice}.")', 'write!(to, "{list}[{index}].{}", &choice[..0])'),
     ]),
     Mutant("S1", "a guessed Complete leaves the entry among those that are not COMPLETED", "guesses::", [
         (PG_ENTRIES, "attention = NULL, effect_unknown = NULL", "effect_unknown = NULL"),
@@ -724,11 +724,11 @@ MUTANTS = [
     Mutant("B4", "the server that the benchmark has started stays", "cli::bench", [
         ("src/cli/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
     ]),
-    Mutant("L35", "a connection that cannot send is polled when somebody else wakes it", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "            self.failed = Some(error.kind());\n            context.waker().wake_by_ref();", "            self.failed = Some(error.kind());"),
+    Mutant("L35", "a connection that cannot send is polled when somebody else wakes it", "listener", [
+        ("src/listener/io/write_buffer.rs", "            self.failed = Some(error.kind());\n            context.waker().wake_by_ref();", "            self.failed = Some(error.kind());"),
     ]),
     Mutant("I28", "an operator takes the ids of another one's redriving in advance", "operators::", [
-        ("src/rpc/wire/fields.rs", "if value.contains('/') {", "if value.contains(\"//\") {"),
+        ("src/wire/fields.rs", "if value.contains('/') {", "if value.contains(\"//\") {"),
     ]),
     Mutant("I29", "of two lists of one authority the first counts, and nobody is told", "identity::authority", [
         ("src/identity/authority.rs", "two[0] == two[1]", "two[0] < two[0]"),
@@ -950,13 +950,13 @@ MUTANTS = [
         ("src/ledger/claims/queue/mod.rs", "self.ready.notify_last()", "self.ready.notify_one()"),
     ]),
     Mutant("L37", "a busy connection lets every other turn go, and the next one too", "gathering", [
-        ("src/gathering.rs", "*this.lets = !*this.lets && (this.under_way)() > FEW;", "*this.lets = (this.under_way)() > FEW;"),
+        ("src/common/deferred_poll.rs", "*this.lets = !*this.lets && (this.under_way)() > FEW;", "*this.lets = (this.under_way)() > FEW;"),
     ]),
     Mutant("L38", "a connection that let a turn go is not woken for the next one", "gathering", [
-        ("src/gathering.rs", "            context.waker().wake_by_ref();\n            return Poll::Pending;", "            return Poll::Pending;"),
+        ("src/common/deferred_poll.rs", "            context.waker().wake_by_ref();\n            return Poll::Pending;", "            return Poll::Pending;"),
     ]),
     Mutant("L39", "a connection with one call lets a turn go, too", "gathering", [
-        ("src/gathering.rs", "(this.under_way)() > FEW", "(this.under_way)() > 0"),
+        ("src/common/deferred_poll.rs", "(this.under_way)() > FEW", "(this.under_way)() > 0"),
     ]),
     Mutant("L40", "SQLite takes the row before those that it has added for one of them", "stores::", [
         (LITE_STATEMENTS, "WHERE e.rowid > r.above", "WHERE e.rowid >= r.above"),
@@ -1024,11 +1024,11 @@ MUTANTS = [
     Mutant("L61", "a look-up keeps a copy of its entry for the join with the clock", GROWTH, [
         (PG_ENTRIES, "FROM clock c OFFSET 0) AS r", "FROM clock c) AS r"),
     ]),
-    Mutant("L62", "nobody asks whether the other end of a connection is still there", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/mod.rs", "if let Err(error) = alive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
+    Mutant("L62", "nobody asks whether the other end of a connection is still there", "listener", [
+        ("src/listener/mod.rs", "if let Err(error) = alive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
     ]),
     Mutant("L63", "nobody sees that a connection's life is over", "edge::life", [
-        ("src/rpc/edge/accept/connection.rs", "why = life.over(account.open()) => Some(why),", "() = std::future::pending() => None,"),
+        ("src/listener/connection.rs", "why = life.over(account.open()) => Some(why),", "() = std::future::pending() => None,"),
     ]),
     Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
@@ -1046,52 +1046,52 @@ MUTANTS = [
         ("src/ledger/claims/fold.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
     ]),
     Mutant("L19", "a connection has all calls begun that it has sent", "edge::floods::frames", [
-        ("src/rpc/edge/accept/turns.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
+        ("src/listener/fairness/poll_budget.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
     ]),
-    Mutant("L20", "a connection is read whatever is open on it", "rpc::edge::account", [
-        ("src/rpc/edge/account/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
+    Mutant("L20", "a connection is read whatever is open on it", "accounts", [
+        ("src/accounts/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
     ]),
-    Mutant("L21", "a connection that waits for its turns reads no less in them", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/pace.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
+    Mutant("L21", "a connection that waits for its turns reads no less in them", "listener", [
+        ("src/listener/fairness/adaptive_budget.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
     ]),
-    Mutant("L22", "all connections of the line have their turn at once", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/line.rs", "let free = AT_ONCE * ", "let free = 1_000 * AT_ONCE * "),
+    Mutant("L22", "all connections of the line have their turn at once", "listener", [
+        ("src/listener/fairness/scheduler.rs", "let free = AT_ONCE * ", "let free = 1_000 * AT_ONCE * "),
     ]),
-    Mutant("L23", "a connection reads while it waits in the line", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/turns.rs", "} else { 0 };", "} else { 1 };"),
+    Mutant("L23", "a connection reads while it waits in the line", "listener", [
+        ("src/listener/fairness/poll_budget.rs", "} else { 0 };", "} else { 1 };"),
     ]),
-    Mutant("L27", "addresses do not take turns", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/line.rs", "while let Some(address) = self.order.pop_front() {", "while let Some(address) = self.order.pop_back() {"),
+    Mutant("L27", "addresses do not take turns", "listener", [
+        ("src/listener/fairness/scheduler.rs", "while let Some(address) = self.order.pop_front() {", "while let Some(address) = self.order.pop_back() {"),
     ]),
-    Mutant("L28", "connections that are gone use up the turns of their address", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/line.rs", "let next = std::iter::from_fn(|| waits.pop_front()).find(|call| !call.is_closed());", "let next = waits.pop_front();"),
+    Mutant("L28", "connections that are gone use up the turns of their address", "listener", [
+        ("src/listener/fairness/scheduler.rs", "let next = std::iter::from_fn(|| waits.pop_front()).find(|call| !call.is_closed());", "let next = waits.pop_front();"),
     ]),
-    Mutant("L29", "turns begin no fewer calls than at first", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/pace.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(FIRST), Ordering::Relaxed);"),
+    Mutant("L29", "turns begin no fewer calls than at first", "listener", [
+        ("src/listener/fairness/adaptive_budget.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(FIRST), Ordering::Relaxed);"),
     ]),
-    Mutant("L30", "the end of a larger answer is sent by itself", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "if shared.waits.len() + bytes <= WAIT_MOST {", "if shared.waits.len() + bytes <= 256 {"),
+    Mutant("L30", "the end of a larger answer is sent by itself", "listener", [
+        ("src/listener/io/write_buffer.rs", "if shared.waits.len() + bytes <= WAIT_MOST {", "if shared.waits.len() + bytes <= 256 {"),
     ]),
-    Mutant("L31", "nobody is told that nothing can be sent any more", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "self.failed = Some(error.kind());", "self.failed = Some(error.kind()).filter(|_| false);"),
+    Mutant("L31", "nobody is told that nothing can be sent any more", "listener", [
+        ("src/listener/io/write_buffer.rs", "self.failed = Some(error.kind());", "self.failed = Some(error.kind()).filter(|_| false);"),
     ]),
-    Mutant("L32", "what waits is lost where a connection ends", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "        ready!(shared.poll_send(context))?;\n        Pin::new(&mut shared.wire).poll_shutdown(context)", "        Pin::new(&mut shared.wire).poll_shutdown(context)"),
+    Mutant("L32", "what waits is lost where a connection ends", "listener", [
+        ("src/listener/io/write_buffer.rs", "        ready!(shared.poll_send(context))?;\n        Pin::new(&mut shared.wire).poll_shutdown(context)", "        Pin::new(&mut shared.wire).poll_shutdown(context)"),
     ]),
-    Mutant("L33", "an idle connection keeps the buffer of its largest turn", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "if self.waits.capacity() > KEPT_MOST {", "if self.waits.capacity() > usize::MAX - KEPT_MOST {"),
+    Mutant("L33", "an idle connection keeps the buffer of its largest turn", "listener", [
+        ("src/listener/io/write_buffer.rs", "if self.waits.capacity() > KEPT_MOST {", "if self.waits.capacity() > usize::MAX - KEPT_MOST {"),
     ]),
-    Mutant("L34", "a slow reader loses what the wire did not take at once", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "            self.sent += sent;", "            self.sent = usize::MAX;"),
+    Mutant("L34", "a slow reader loses what the wire did not take at once", "listener", [
+        ("src/listener/io/write_buffer.rs", "            self.sent += sent;", "            self.sent = usize::MAX;"),
     ]),
     Mutant("L24", "the rest of a refused request is not read", "edge::refused", [
-        ("src/rpc/edge/account/request_body.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
+        ("src/accounts/request_body.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
     ]),
     Mutant("L25", "a refused request is read on for as long as it goes on", "edge::refused", [
-        ("src/rpc/edge/account/request_body.rs", "const REST_WITHIN: Duration = Duration::from_secs(1);", "const REST_WITHIN: Duration = Duration::from_secs(1_000);"),
+        ("src/accounts/request_body.rs", "const REST_WITHIN: Duration = Duration::from_secs(1);", "const REST_WITHIN: Duration = Duration::from_secs(1_000);"),
     ]),
-    Mutant("L26", "a refused request may have any length", "rpc::edge::account", [
-        ("src/rpc/edge/account/request_body.rs", "while *read < REST_BYTES_MAX {", "while *read < usize::MAX {"),
+    Mutant("L26", "a refused request may have any length", "accounts", [
+        ("src/accounts/request_body.rs", "while *read < REST_BYTES_MAX {", "while *read < usize::MAX {"),
     ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
         ("src/ledger/claims/queue/mod.rs", "later.settlement()", "later.claim()"),
@@ -1118,7 +1118,7 @@ MUTANTS = [
         ("src/server/observe/mod.rs", "if by_default && error.kind()", "if (by_default || address.port() > 0) && error.kind()"),
     ]),
     Mutant("M8", "the log tells every duplicate", "ledger::answer_log", [
-        ("src/once_a_second.rs", "if !allowed || self.last", "if !allowed && self.last"),
+        ("src/common/log_limit.rs", "if !allowed || self.last", "if !allowed && self.last"),
     ]),
     Mutant("M9", "all consumers together fill the log", "ledger::answer_log", [
         ("src/ledger/answer_log.rs", "let allowed = self.lines < most;", "let allowed = self.lines < most.saturating_mul(1_000);"),
@@ -1201,7 +1201,7 @@ MUTANTS = [
         ("src/metrics/refusals.rs", "count(&self.alerts, alert.reason, 1);", "count(&self.alerts, if alert.text.is_empty() { alert.reason } else { rejection.reason }, 1);"),
     ]),
     Mutant("M36", "what is refused for its bytes is not counted", "edge::memory", [
-        ("src/rpc/edge/account/call.rs", "self.try_take(bytes).inspect_err(|refused| self.connection.refused(refused))", "self.try_take(bytes)"),
+        ("src/accounts/call.rs", "self.try_take(bytes).inspect_err(|refused| self.connection.refused(refused))", "self.try_take(bytes)"),
     ]),
     Mutant("M30", "a session that could not be opened counts as opened", "ledger::opening", [
         ("src/ledger/opening.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),
@@ -1362,7 +1362,7 @@ MUTANTS = [
         ("src/identity/authority.rs", "now.as_secs().saturating_sub(LEEWAY)", "now.as_secs().saturating_sub(LEEWAY + 1)"),
     ]),
     Mutant("I22", "a name may turn its line around", "identity::jwt", [
-        ("src/misleading.rs", "one.is_control() || turns", "one.is_control() || (turns && one == '\\0')"),
+        ("src/common/misleading.rs", "one.is_control() || turns", "one.is_control() || (turns && one == '\\0')"),
     ]),
     Mutant("I23", "a list that is late is covered by another one", "identity::authority", [
         ("src/identity/authority.rs", "filter_map(certificate::list_ends_at).min()", "filter_map(certificate::list_ends_at).max()"),
@@ -1471,7 +1471,7 @@ MUTANTS = [
         ("src/rpc/admin/mod.rs", "Sought::Key(key) => caller.allowed(key.consumer())?", "Sought::Key(key) => caller.allowed(key.namespace().name())?"),
     ]),
     Mutant("Z11", "a claim in a run is answered from the live entry", "proof::live::suites::histories", [
-        ("src/rpc/wire/fields.rs", "let namespace = if replay_run.is_empty() {", "let namespace = if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
+        ("src/wire/fields.rs", "let namespace = if replay_run.is_empty() {", "let namespace = if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
     ]),
     Mutant("V1", "Envoy repeats a call at the replica that has just failed", MESH, [
         (ENVOY, "- name: envoy.retry_host_predicates.previous_hosts", "- name: envoy.retry_host_predicates.omit_canary_hosts"),
@@ -1520,7 +1520,7 @@ MUTANTS = [
         ("src/metrics/consumers.rs", "self.left_out.fetch_add(1, Ordering::Relaxed);", "self.left_out.fetch_add(0, Ordering::Relaxed);"),
     ]),
     Mutant("N14", "two names share a label, where one has the escape of the other", "misleading", [
-        ("src/misleading.rs", "if misleads(one) || name[at..].starts_with(ESCAPE) {", "if misleads(one) || name[at..].starts_with(name) {"),
+        ("src/common/misleading.rs", "if misleads(one) || name[at..].starts_with(ESCAPE) {", "if misleads(one) || name[at..].starts_with(name) {"),
     ]),
     Mutant("N15", "a label of metrics has control characters", "metrics", [
         ("src/metrics/event_type.rs", "let labels = (&*visible(consumer), &*visible(name));", "let labels = (&*visible(consumer), name);"),
@@ -1683,17 +1683,17 @@ MUTANTS = [
     Mutant("Y15", "all principals are one at the operators' desks", "operators::desk", [
         ("src/ledger/operators/handle.rs", "principal: principal.into() }", "principal: principal[..0].into() }"),
     ]),
-    Mutant("FL30", "bytes of streams that were reset count against those that go on", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "let sum: usize = calls.iter().map(|call| call.state.answer_bytes()).sum();", "let sum: usize = calls.first().map_or(0, |call| call.state.owner.answers.bytes());"),
+    Mutant("FL30", "bytes of streams that were reset count against those that go on", "accounts", [
+        ("src/accounts/sweep.rs", "let sum: usize = calls.iter().map(|call| call.state.answer_bytes()).sum();", "let sum: usize = calls.first().map_or(0, |call| call.state.owner.answers.bytes());"),
     ]),
-    Mutant("FL31", "refusals that sockets do not take have no bound", "rpc::edge::account", [
-        ("src/rpc/edge/account/sweep.rs", "if self.headers.bytes() <= max {", "if self.headers.bytes() > 0 || max > 0 {"),
+    Mutant("FL31", "refusals that sockets do not take have no bound", "accounts", [
+        ("src/accounts/sweep.rs", "if self.headers.bytes() <= max {", "if self.headers.bytes() > 0 || max > 0 {"),
     ]),
-    Mutant("FL32", "a connection that ends keeps its refusals in the sum", "rpc::edge::account", [
-        ("src/rpc/edge/account/connection.rs", "        self.headers_sent(self.header_bytes());\n", ""),
+    Mutant("FL32", "a connection that ends keeps its refusals in the sum", "accounts", [
+        ("src/accounts/connection.rs", "        self.headers_sent(self.header_bytes());\n", ""),
     ]),
-    Mutant("FL34", "a refusal counts as sent before HTTP/2 has written it", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "self.account.headers_sent(headers);", "self.account.headers_sent(headers.max(self.account.header_bytes()));"),
+    Mutant("FL34", "a refusal counts as sent before HTTP/2 has written it", "listener", [
+        ("src/listener/io/write_buffer.rs", "self.account.headers_sent(headers);", "self.account.headers_sent(headers.max(self.account.header_bytes()));"),
     ]),
     Mutant("K80", "a schema of another application is taken as an empty one", "schema::names", [
         ("src/store/postgres/owner.rs", "(true, ..) if others.is_empty() => Whose::Empty,", "(true, ..) if others.len() < usize::MAX => Whose::Empty,"),
@@ -1705,10 +1705,10 @@ MUTANTS = [
         ("src/store/postgres/schema_name.rs", "let is_quoted = before.ends_with('\\'') && behind.starts_with('\\'');", "let is_quoted = before.ends_with('\\'') && behind.is_empty();"),
     ]),
     Mutant("FL35", "an owner may hold what others would need", "edge::floods::neighbours::principals_together", [
-        ("src/rpc/edge/account/call.rs", "saturating_add(bytes) <= pool.free(max, self.settles) {", "saturating_add(bytes) <= pool.free(max, self.settles).max(usize::MAX) {"),
+        ("src/accounts/call.rs", "saturating_add(bytes) <= pool.free(max, self.settles) {", "saturating_add(bytes) <= pool.free(max, self.settles).max(usize::MAX) {"),
     ]),
     Mutant("FL36", "settlements that do not arrive keep their room", "edge::floods::neighbours::requests_that_do_not", [
-        ("src/rpc/edge/account/sweep.rs", "if !self.make_room(calls, false, now) {", "if !self.make_room(calls, false, now) && calls.is_empty() {"),
+        ("src/accounts/sweep.rs", "if !self.make_room(calls, false, now) {", "if !self.make_room(calls, false, now) && calls.is_empty() {"),
     ]),
     Mutant("FL37", "requests of principals without a right are read", "identity::limits", [
         ("src/rpc/edge/auth.rs", "self.has(Some(rpc.needs), Whose::Any)", "self.has(Some(rpc.needs), Whose::Any).or(Ok(()))"),
@@ -1717,20 +1717,20 @@ MUTANTS = [
         ("src/rpc/admin/bulk.rs", "tokio::spawn(caller.counted(self.run(tell)))", "tokio::spawn(self.run(tell))"),
         ("src/rpc/admin/bulk.rs", "        let caller = self.caller.clone();\n        let taking", "        let taking"),
     ]),
-    Mutant("FL39", "trailers of errors are not counted", "rpc::edge::account", [
-        ("src/rpc/edge/account/answer.rs", "filter(|map| !is_ok(map))", "filter(|map| map.is_empty() && !is_ok(map))"),
+    Mutant("FL39", "trailers of errors are not counted", "accounts", [
+        ("src/accounts/answer.rs", "filter(|map| !is_ok(map))", "filter(|map| map.is_empty() && !is_ok(map))"),
     ]),
     Mutant("FL40", "one byte within a second keeps a request's room", "edge::floods::neighbours::requests_that_do_not", [
-        ("src/rpc/edge/account/progress.rs", "const SIGN_BYTES: usize = 16 * 1_024;", "const SIGN_BYTES: usize = 1;"),
+        ("src/accounts/progress.rs", "const SIGN_BYTES: usize = 16 * 1_024;", "const SIGN_BYTES: usize = 1;"),
     ]),
     Mutant("FL41", "what the system took into its buffer earns time without a byte", "edge::floods::errors::a_socket", [
-        ("src/rpc/edge/account/connection.rs", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > stall {", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > u32::MAX - stall {"),
+        ("src/accounts/connection.rs", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > stall {", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > u32::MAX - stall {"),
     ]),
     Mutant("FL42", "some addresses take all places of scrapes", "observe::flood::unread", [
-        ("src/rpc/edge/accept/addresses.rs", "if *count >= self.max.min(free) {", "if *count >= self.max.min(free.saturating_mul(64)) {"),
+        ("src/listener/addresses.rs", "if *count >= self.max.min(free) {", "if *count >= self.max.min(free.saturating_mul(64)) {"),
     ]),
-    Mutant("FL33", "refusals count until the connection ends", "rpc::edge::accept", [
-        ("src/rpc/edge/accept/outbox.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
+    Mutant("FL33", "refusals count until the connection ends", "listener", [
+        ("src/listener/io/write_buffer.rs", "if unsent == 0 {\n            self.account", "if unsent == usize::MAX {\n            self.account"),
     ]),
     Mutant("RS1", "a counter that cannot be read is a loss", "sqlite_file::losses", [
         ("src/store/sqlite/losses.rs", "..0 => counter::read(&self.path).map_err(unavailable)?,", "..0 => counter::read(&self.path).unwrap_or(Counter::Other),"),
@@ -1875,7 +1875,7 @@ MUTANTS = [
         ("src/server/trust/tls.rs", "        if made.uses_ed25519() {", "        if made.uses_ed25519() && key_path.as_os_str().is_empty() {"),
     ]),
     Mutant("K57", "a byte order mark is a part of a password", "secret_file", [
-        ("src/secret_file.rs", "        _ if line.starts_with('\\u{feff}') =>", "        _ if line.ends_with('\\u{feff}') =>"),
+        ("src/common/secret_file.rs", "        _ if line.starts_with('\\u{feff}') =>", "        _ if line.ends_with('\\u{feff}') =>"),
     ]),
     Mutant("K58", "the right that the role of `migrate` lacks is not named", "reaching::databases", [
         ("src/store/postgres/migrate.rs", "const NO_RIGHT: &str = \"42501\";", "const NO_RIGHT: &str = \"42500\";"),
@@ -1926,7 +1926,7 @@ MUTANTS = [
         (PG_STATEMENTS, "NO_STATEMENT_TIMEOUT: &str = \"SET statement_timeout = 0\"", "NO_STATEMENT_TIMEOUT: &str = \"SELECT 1\""),
     ]),
     Mutant("R18", "a Complete is refused for a large result", "claims::carried", [
-        ("src/rpc/wire/carried.rs", "            self.corrected(field, format!(\"has {} bytes, at most", "            self.wrong(field, format!(\"has {} bytes, at most"),
+        ("src/wire/carried.rs", "            self.corrected(field, format!(\"has {} bytes, at most", "            self.wrong(field, format!(\"has {} bytes, at most"),
     ]),
     Mutant("R19", "a guessed Complete forgets that its result was dropped", "claims::carried", [
         (BATCH, "let result_dropped = *left_out || !policy", "let result_dropped = !policy"),
@@ -1938,7 +1938,7 @@ MUTANTS = [
         (SETTLE, "result_dropped: entry.result_dropped,\n                attempt", "result_dropped: left_out,\n                attempt"),
     ]),
     Mutant("R22", "a large checkpoint replaces the old one by nothing", "claims::carried", [
-        ("src/rpc/wire/convert.rs", "        checkpoint_dropped: sent.is_some() && checkpoint.is_none(),\n        checkpoint,\n",
+        ("src/wire/convert.rs", "        checkpoint_dropped: sent.is_some() && checkpoint.is_none(),\n        checkpoint,\n",
          "        checkpoint_dropped: sent.is_some() && checkpoint.is_none(),\n        checkpoint: checkpoint.or(sent.map(|_| Bytes::new())),\n"),
     ]),
     Mutant("R23", "a dropped result is read as none", "stores::completions", [
@@ -1954,7 +1954,7 @@ MUTANTS = [
         ("src/ledger/noted.rs", "            self.inner.metrics.corrected(&corrected.field);\n", "            let _ = &corrected.field;\n"),
     ]),
     Mutant("R27", "an unset consumer dead-letters its messages", "limits::", [
-        ("src/rpc/wire/errors.rs", "Some(\"source\" | \"id\")", "Some(\"source\" | \"id\" | \"consumer\")"),
+        ("src/wire/errors.rs", "Some(\"source\" | \"id\")", "Some(\"source\" | \"id\" | \"consumer\")"),
     ]),
     Mutant("R28", "a suppressing run acknowledges under a hold", "replays::", [
         (ENTRANCE, "policy.holds_back().then_some(", "(policy.holds_back() && policy.run == Standing::Live).then_some("),
@@ -1963,10 +1963,10 @@ MUTANTS = [
         (SETTLE, "let mistyped_run = key.is_of_run() &&", "let mistyped_run = false && key.is_of_run() &&"),
     ]),
     Mutant("R30", "a claim_id may have any variant", "limits::", [
-        ("src/rpc/wire/fields.rs", " && id.get_variant() == Variant::RFC4122 => {", " => {"),
+        ("src/wire/fields.rs", " && id.get_variant() == Variant::RFC4122 => {", " => {"),
     ]),
     Mutant("R31", "durations are rounded", "limits::", [
-        ("src/rpc/wire/fields.rs", "if value.nanos % 1_000 != 0 {", "if value.nanos % 1_000 > 1_000 {"),
+        ("src/wire/fields.rs", "if value.nanos % 1_000 != 0 {", "if value.nanos % 1_000 > 1_000 {"),
     ]),
     Mutant("R32", "an unpinned fingerprint is compared", "claims::unpin", [
         (CLAIM, "        && !entry.unpinned\n", ""),
@@ -1981,7 +1981,7 @@ MUTANTS = [
         (CLAIM, "    if next.unpinned {\n        next.fingerprint = Bytes::new();\n", "    if next.unpinned {\n"),
     ]),
     Mutant("R36", "a delay beyond its bound is taken as it is", "claims::carried", [
-        ("src/rpc/wire/carried.rs", "nanos(value).clamp(0, DELAY_MAX)", "nanos(value).max(0).min(DELAY_MAX * 2)"),
+        ("src/wire/carried.rs", "nanos(value).clamp(0, DELAY_MAX)", "nanos(value).max(0).min(DELAY_MAX * 2)"),
     ]),
     Mutant("R37", "a repeat of Release unpins what the first one kept", "settle_table", [
         (SETTLE, "(entry.state, entry.unpinned, entry.releases_in_a_row());", "(entry.state, unpin, entry.releases_in_a_row());"),
@@ -1992,8 +1992,8 @@ MUTANTS = [
     Mutant("R39", "a loaded Complete does not look at its policy's bound", "claims::carried", [
         (SETTLE, "let result_dropped = left_out || !context.policy.stores_result(result.len());", "let result_dropped = left_out;"),
     ]),
-    Mutant("R40", "the readable wait is rounded down", "rpc::wire::errors", [
-        ("src/rpc/wire/errors.rs", "wait.as_micros().div_ceil(1_000)", "(wait.as_micros() / 1_000)"),
+    Mutant("R40", "the readable wait is rounded down", "wire::errors", [
+        ("src/wire/errors.rs", "wait.as_micros().div_ceil(1_000)", "(wait.as_micros() / 1_000)"),
     ]),
     Mutant("HD1", "a name in JSON that no field has is skipped", "door::calls", [
         ("src/rpc/door/json.rs", "DynamicMessage::deserialize(message.clone(), tracked);", "DynamicMessage::deserialize_with_options(message.clone(), tracked, &prost_reflect::DeserializeOptions::new().deny_unknown_fields(false));"),
@@ -2008,10 +2008,10 @@ MUTANTS = [
         ("src/rpc/door/mod.rs", "(!self.guard.trust().knows_anybody()).then_some", "self.guard.trust().knows_anybody().then_some"),
     ]),
     Mutant("HD5", "a request may have a length and a coding", "door::smuggling", [
-        ("src/rpc/edge/accept/heads.rs", "        _ => bad(\"a request must have one Content-Length", "        (_, [_, ..]) => Ok(Body::Chunked),\n        _ => bad(\"a request must have one Content-Length"),
+        ("src/listener/protocol/http1_heads.rs", "        _ => bad(\"a request must have one Content-Length", "        (_, [_, ..]) => Ok(Body::Chunked),\n        _ => bad(\"a request must have one Content-Length"),
     ]),
     Mutant("HD6", "a request may have two equal lengths", "door::smuggling", [
-        ("src/rpc/edge/accept/heads.rs", "([length], []) => match", "([length, ..], []) => match"),
+        ("src/listener/protocol/http1_heads.rs", "([length], []) => match", "([length, ..], []) => match"),
     ]),
     Mutant("HD7", "the name in the first line of a request is not judged", "rpc::door", [
         ("src/rpc/door/hosts.rs", "request.uri.authority().map(", "request.uri.authority().filter(|_| request.headers.is_empty()).map("),
@@ -2022,8 +2022,8 @@ MUTANTS = [
     Mutant("HD9", "a timeout of gRPC counts at the HTTP door", "door::calls", [
         ("src/rpc/door/head.rs", "name.starts_with(\"grpc-\") || name.starts_with", "name.starts_with"),
     ]),
-    Mutant("HD10", "a bare message has no bound", "rpc::edge::account", [
-        ("src/rpc/edge/account/request_body.rs", "shape == Shape::Bare { message_bytes_max }", "shape == Shape::Bare { usize::MAX }"),
+    Mutant("HD10", "a bare message has no bound", "accounts", [
+        ("src/accounts/request_body.rs", "shape == Shape::Bare { message_bytes_max }", "shape == Shape::Bare { usize::MAX }"),
     ]),
     Mutant("HD11", "operators are offered at the consumers' HTTP port in any case", "door::safety", [
         ("src/rpc/mod.rs", "&offered.services()", "&Offered::Both.services()"),
@@ -2056,7 +2056,7 @@ MUTANTS = [
         (LOOKUP, "Standing::Known { mode: RunMode::Suppress, .. } => Some(Ok(found(NOTHING))),", "Standing::Known { mode: RunMode::Suppress, .. } => Some(Err(refusal(Reason::ReplayRunClosed))),"),
     ]),
     Mutant("LK6", "an answer to many Lookups leaves no result out", "lookups", [
-        ("src/rpc/wire/fit.rs", "            leave_out(completed);\n        }\n    };", "            completed.result_omitted = false;\n        }\n    };"),
+        ("src/wire/fit.rs", "            leave_out(completed);\n        }\n    };", "            completed.result_omitted = false;\n        }\n    };"),
     ]),
     Mutant("LK7", "a Lookup says that a pinned fingerprint was compared", DIFFERENTIAL, [
         (CLAIM, "!entry.fingerprint.is_empty() && presented;", "!entry.fingerprint.is_empty() && (presented || claim.is_none());"),
@@ -2164,13 +2164,13 @@ MUTANTS = [
         ("src/rpc/door/mod.rs", "        head::as_grpc(&mut head.headers);\n", "        head::as_grpc(&mut head.headers);\n        if http1 {\n            head.headers.remove(http::header::AUTHORIZATION);\n        }\n"),
     ]),
     Mutant("DO9", "half of a second head has no end", "edge::floods::door", [
-        ("src/rpc/edge/accept/heads.rs", "const HEAD_WITHIN: Duration = Duration::from_secs(5);", "const HEAD_WITHIN: Duration = Duration::from_secs(500);"),
+        ("src/listener/protocol/http1_heads.rs", "const HEAD_WITHIN: Duration = Duration::from_secs(5);", "const HEAD_WITHIN: Duration = Duration::from_secs(500);"),
     ]),
     Mutant("DO10", "HTTP has places of its own", "door::safety", [
         ("src/rpc/mod.rs", "by_http(listener, &places, offered)", "by_http(listener, &Places::new(options.connections_max, options.connections), offered)"),
     ]),
     Mutant("DO11", "a client of HTTP/1.1 that takes no bytes keeps its connection", "edge::floods::door", [
-        ("src/rpc/edge/account/sweep.rs", "if connection.is_blocked(now, stall) {", "if connection.is_blocked(now, stall) && connection.open.is_none() {"),
+        ("src/accounts/sweep.rs", "if connection.is_blocked(now, stall) {", "if connection.is_blocked(now, stall) && connection.open.is_none() {"),
     ]),
     Mutant("DO12", "a Lookup counts an attempt that was given back", "proof::live::suites::histories", [
         (LOOKUP, "attempt: entry.attempts, verdict", "attempt: entry.attempts.max(1), verdict"),
@@ -2203,7 +2203,7 @@ MUTANTS = [
         ("src/ledger/waiting/places.rs", "            && fits(&self.consumers, consumer)\n", ""),
     ]),
     Mutant("WT8", "a call that waits keeps what it holds of its principal", "waiting::account", [
-        ("src/rpc/edge/account/call.rs", "        if self.resting.rests.swap(true, Relaxed) {", "        if self.resting.rests.load(Relaxed) || self.number.is_some() {"),
+        ("src/accounts/call.rs", "        if self.resting.rests.swap(true, Relaxed) {", "        if self.resting.rests.load(Relaxed) || self.number.is_some() {"),
     ]),
     Mutant("WT9", "credential and right are judged when the call arrives alone", "waiting::account", [
         ("src/rpc/waiting.rs", "        let again = self.caller.again()?;\n", "        let again = self.caller.clone();\n"),
@@ -2212,7 +2212,7 @@ MUTANTS = [
         ("src/ledger/submit_waiting.rs", "self.ledger.registered(key.consumer(), &OnceLock::new())?;", "self.ledger.admit(self.submission, &OnceLock::new())?;"),
     ]),
     Mutant("WT11", "calls that wait take all streams of a connection", "waiting::bounds", [
-        ("src/rpc/edge/account/connection.rs", "STREAMS_MAX as usize / 2", "STREAMS_MAX as usize"),
+        ("src/accounts/connection.rs", "STREAMS_MAX as usize / 2", "STREAMS_MAX as usize"),
     ]),
     Mutant("WT12", "calls of HTTP/1.1 that wait take all connections", "waiting::bounds", [
         ("src/rpc/edge/auth.rs", "self.http1.then_some(&self.entrance.http_waits)", "(!self.http1).then_some(&self.entrance.http_waits)"),
@@ -2338,8 +2338,8 @@ MUTANTS = [
     Mutant("UB4", "claims are refused unread for which a new consumer finds room", "claims::queue::tests", [
         (QUEUE, "let small = |_: &Waiting| commands <= few(self.commands_max);", "let small = |_: &Waiting| commands > self.commands_max;"),
     ]),
-    Mutant("UB5", "fields that the decoder leaves out count as items", "rpc::edge::account::fields", [
-        ("src/rpc/edge/account/fields.rs", "    Some(tag == ITEMS)\n", "    Some(tag <= 5)\n"),
+    Mutant("UB5", "fields that the decoder leaves out count as items", "accounts::fields", [
+        ("src/accounts/fields.rs", "    Some(tag == ITEMS)\n", "    Some(tag <= 5)\n"),
     ]),
     Mutant("UB6", "of a batch that is refused unread one item is counted", "claims::unread", [
         (CODEC, "server.metrics.all_refused(refused, fields.items)", "server.metrics.all_refused(refused, 1)"),
@@ -2354,7 +2354,7 @@ MUTANTS = [
         (PG_SCHEMA, "CREATE INDEX entries_by_consumer ON", "CREATE INDEX entries_by_source ON ledger.entries (source, created_at);\nCREATE INDEX entries_by_consumer ON"),
     ]),
     Mutant("SP4", "a request is copied that could be moved", "counts of the server", [
-        ("src/rpc/wire/convert.rs", "    let key = fields.own_key(request.key);\n    let claim_id = fields.claim_id(&request.claim_id);", "    let key = fields.own_key(request.key.clone());\n    let claim_id = fields.claim_id(&request.claim_id);"),
+        ("src/wire/convert.rs", "    let key = fields.own_key(request.key);\n    let claim_id = fields.claim_id(&request.claim_id);", "    let key = fields.own_key(request.key.clone());\n    let claim_id = fields.claim_id(&request.claim_id);"),
     ]),
     Mutant("SP5", "the signature of a web token is verified with each call", "counts of the server", [
         ("src/identity/door.rs", "&& constant_time_eq(last.as_bytes(), header.as_bytes())", "&& constant_time_eq(last.as_bytes(), b\"\")"),

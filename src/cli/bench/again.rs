@@ -10,7 +10,7 @@ use super::keys::{Key, Kind};
 use super::link::Ledger;
 use super::shared::Shared;
 use super::slot::Left;
-use crate::rpc::proto::{self, claim_response::Verdict};
+use crate::proto::{self, claim_response::Verdict};
 
 const BATCH: usize = 500;
 /// Messages that are claimed by several at the same time, so many of them at once.

@@ -5,7 +5,7 @@ use tonic::Status;
 use super::tally::Call;
 use crate::cli::problem;
 use crate::cli::problem::Problem;
-use crate::rpc::proto::{ErrorReason, claim_response::Verdict};
+use crate::proto::{ErrorReason, claim_response::Verdict};
 
 /// The word of a verdict, for people.
 pub(super) fn verdict(verdict: &Verdict) -> &'static str {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::keys::{Key, Kind, Names};
 use crate::cli::text::clean;
-use crate::rpc::proto;
+use crate::proto;
 
 /// More faults are counted, not told.
 const TOLD_MAX: usize = 5;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use uuid::Uuid;
 
-use crate::random;
+use crate::common::random;
 
 /// How the ids of new messages are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

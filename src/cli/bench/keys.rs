@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::ids::{Ids, Maker, uuid_text};
-use crate::random;
-use crate::rpc::proto;
+use crate::common::random;
+use crate::proto;
 
 /// Each consumer that a run writes under has a name that begins so.
 const CONSUMER: &str = "bench-";

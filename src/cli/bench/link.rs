@@ -23,8 +23,8 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-use crate::gathering::Gathering;
-use crate::rpc::proto::ledger_service_client::LedgerServiceClient;
+use crate::common::deferred_poll::Gathering;
+use crate::proto::ledger_service_client::LedgerServiceClient;
 
 /// How much of an answer, and of all answers, the server may send before it is read.
 const ANSWER_WINDOW: u32 = 2 << 20;

@@ -7,7 +7,7 @@ use clap::{Args, value_parser};
 use super::ids::Ids;
 use super::workload::Workload;
 use crate::cli::problem::Problem;
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// What a server serves at once on one connection.

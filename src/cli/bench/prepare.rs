@@ -5,7 +5,7 @@ use super::link::Ledger;
 use super::workload::Workload;
 use crate::cli::problem::{Problem, rejected};
 use crate::cli::retry;
-use crate::rpc::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
+use crate::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
 
 /// How many messages are completed before a run with duplicates.
 const DONE: usize = 2_000;

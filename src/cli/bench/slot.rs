@@ -16,8 +16,8 @@ use super::shared::Shared;
 use super::tally::Call;
 use super::workload::Workload;
 use crate::cli::problem::{self, Problem};
-use crate::random;
-use crate::rpc::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
+use crate::common::random;
+use crate::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
 
 /// After a refusal that names no time.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -10,7 +10,7 @@ use crate::cli::options::Options;
 use crate::cli::problem::Problem;
 use crate::cli::reach::{Named, Reach, Token};
 use crate::cli::text::clean;
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 
 const USUAL: &str = "http://127.0.0.1:50051";
 const TIMEOUT: Duration = Duration::from_secs(30);

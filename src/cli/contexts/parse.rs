@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::fields::{Context, Contexts, Field, name};
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 
 /// What is wrong in a line.
 #[derive(Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;
 use crate::cli::text::{clean, counted, quoted};
-use crate::program::program;
-use crate::rpc::proto;
+use crate::common::program::program;
+use crate::proto;
 
 /// A stream that is silent for so long is broken.
 const SILENCE_MAX: Duration = Duration::from_mins(2);

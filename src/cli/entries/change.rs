@@ -17,7 +17,7 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry::Known;
 use crate::cli::text::{clean, counted, name, quoted};
 use crate::cli::{enums, retry};
-use crate::rpc::proto;
+use crate::proto;
 
 /// What each change of one entry asks for.
 #[derive(Args)]

@@ -4,8 +4,8 @@ use clap::Args;
 
 use crate::cli::enums::{Cause, State};
 use crate::cli::text::duration;
-use crate::duration_arg::DurationArg;
-use crate::rpc::proto;
+use crate::common::duration_arg::DurationArg;
+use crate::proto;
 
 /// The filter but for its consumer.
 #[derive(Args, Clone)]

@@ -12,7 +12,7 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::Tone;
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{self, clean, counted, exact, instant, when};
-use crate::rpc::proto;
+use crate::proto;
 
 /// Which entry.
 #[derive(Args)]

@@ -11,7 +11,7 @@ use crate::cli::json;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{ago, clean, counted, name, when};
-use crate::rpc::proto;
+use crate::proto;
 
 const PAGE_MAX: usize = 500;
 /// After this many pages that the filter has left incomplete the search ends: for each of them the server has looked at up to

@@ -12,9 +12,9 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::Tone;
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, counted, duration, exact, instant};
-use crate::duration_arg::DurationArg;
-use crate::rpc::proto::lookup_response::Found;
-use crate::rpc::proto::{Completed, EntryState, LookupRequest, LookupResponse};
+use crate::common::duration_arg::DurationArg;
+use crate::proto::lookup_response::Found;
+use crate::proto::{Completed, EntryState, LookupRequest, LookupResponse};
 
 /// Which message.
 #[derive(Args)]

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use super::client::Client;
 use super::import;
 use super::problem::{Exit, Problem};
-use crate::rpc::proto::EntryKey;
+use crate::proto::EntryKey;
 
 /// The commands.
 #[derive(Subcommand)]

@@ -8,7 +8,7 @@ use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry;
-use crate::rpc::proto;
+use crate::proto;
 
 /// Which entries, and how.
 #[derive(Args)]

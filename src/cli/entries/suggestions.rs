@@ -1,7 +1,7 @@
 //! What an operator can do with an entry, by its state.
 
 use crate::cli::text::quoted;
-use crate::rpc::proto::{Entry, EntryChange, EntryKey, EntryState};
+use crate::proto::{Entry, EntryChange, EntryKey, EntryState};
 
 /// Whether the server makes the change without `force`, as the entry says.
 fn allowed(entry: &Entry, change: EntryChange) -> bool {
@@ -106,7 +106,7 @@ fn note(entry: &Entry) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::proto::AllowedChange;
+    use crate::proto::AllowedChange;
 
     const ALL: [EntryChange; 4] =
         [EntryChange::Redrive, EntryChange::Resolve, EntryChange::Park, EntryChange::Delete];

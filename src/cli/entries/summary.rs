@@ -11,8 +11,8 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, rough, when};
-use crate::duration_arg::DurationArg;
-use crate::rpc::proto;
+use crate::common::duration_arg::DurationArg;
+use crate::proto;
 
 const PAGE: i32 = 100;
 
@@ -186,7 +186,7 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::proto::{ConsumerSummary, EntryState, ParkCause, StateSummary};
+    use crate::proto::{ConsumerSummary, EntryState, ParkCause, StateSummary};
 
     #[test]
     fn a_summary_tells_what_is_estimated_cut_stuck_and_held_back() {

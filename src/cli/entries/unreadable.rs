@@ -5,7 +5,7 @@ use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry;
 use crate::cli::text::{clean, quoted};
-use crate::rpc::proto;
+use crate::proto;
 
 /// What to delete, and why.
 pub(super) struct DeleteByHash {

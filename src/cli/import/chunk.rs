@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use prost::Message as _;
 
-use crate::rpc::proto::{EntryKey, ImportedEntry};
+use crate::proto::{EntryKey, ImportedEntry};
 
 /// What the reader finds, in the order of the file.
 pub(super) enum Found {

@@ -6,7 +6,7 @@ use prost_types::Timestamp;
 use serde::Deserialize;
 
 use crate::cli::text::clean;
-use crate::rpc::proto::{EntryKey, ImportedEntry};
+use crate::proto::{EntryKey, ImportedEntry};
 
 /// The columns of a CSV file, and the fields of a JSON object.
 pub(super) const COLUMNS: [&str; 7] =

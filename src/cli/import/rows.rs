@@ -12,7 +12,7 @@ use super::row::{COLUMNS, Defaults, Row};
 use super::row_limit::{ROW_BYTES_MAX, RowLimit, Share};
 use crate::cli::problem::Problem;
 use crate::cli::text::{clean, counted};
-use crate::rpc::proto::ImportedEntry;
+use crate::proto::ImportedEntry;
 
 /// The form of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

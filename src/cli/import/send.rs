@@ -13,7 +13,7 @@ use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::Progress;
 use crate::cli::text::{clean, counted};
-use crate::rpc::proto;
+use crate::proto;
 
 /// How many messages may be under way.
 const UNDER_WAY_MAX: usize = 4;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::patient_write::write_all;
+use crate::common::patient_write::write_all;
 
 /// How long the output is waited for once the command has ended: a process that it left behind may hold the pipe open.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use crate::cli::client::{Client, Ledger};
 use crate::cli::problem::{Problem, reason};
 use crate::cli::text::clean;
 use crate::cli::{json, retry};
-use crate::rpc::proto::{
+use crate::proto::{
     Acquired, Advice, ClaimRequest, ClaimResponse, Completed, EntryKey, ErrorReason, claim_response::Verdict,
 };
 

@@ -7,7 +7,7 @@ use tonic::Status;
 
 use super::grant::Held;
 use crate::cli::problem::{Problem, reason};
-use crate::rpc::proto::{ErrorReason, RenewRequest};
+use crate::proto::{ErrorReason, RenewRequest};
 
 /// The lease is renewed at this part of it, and an unconfirmed renewal is repeated at a tenth.
 const RENEWED_AT: u32 = 3;

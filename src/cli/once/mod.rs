@@ -22,9 +22,9 @@ use self::signals::Signals;
 use super::aside::aside;
 use super::client::Client;
 use super::problem::Problem;
-use crate::duration_arg::DurationArg;
-use crate::patient_write::write_all;
-use crate::rpc::proto::{EntryKey, FailureKind};
+use crate::common::duration_arg::DurationArg;
+use crate::common::patient_write::write_all;
+use crate::proto::{EntryKey, FailureKind};
 
 pub(super) use self::exit::ONCE_CODES;
 

@@ -8,7 +8,7 @@ use tonic::Status;
 use super::grant::Held;
 use crate::cli::problem::{Problem, reason};
 use crate::cli::retry;
-use crate::rpc::proto::{
+use crate::proto::{
     CompleteRequest, CompleteResponse, ErrorReason, FailRequest, FailureKind, ReleaseRequest,
 };
 

@@ -15,7 +15,7 @@ use crate::cli::retry;
 use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted};
 use crate::policy_args::PolicyArgs;
-use crate::rpc::proto;
+use crate::proto;
 
 /// Which file, and how.
 #[derive(Args)]

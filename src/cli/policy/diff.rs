@@ -2,7 +2,7 @@
 
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::text::clean;
-use crate::rpc::proto::{self, PolicyChange, policy_fields};
+use crate::proto::{self, PolicyChange, policy_fields};
 
 /// Each field with its value, in the order of the manual.
 pub(super) fn rows(policy: &proto::Policy) -> Vec<(&'static str, String)> {

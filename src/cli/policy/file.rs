@@ -102,7 +102,7 @@ fn example(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::proto;
+    use crate::proto;
 
     #[test]
     fn a_file_states_fields_by_consumer() {

@@ -8,7 +8,7 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry::{self, Known};
 use crate::cli::table::Table;
 use crate::cli::text::{clean, quoted, when};
-use crate::rpc::proto;
+use crate::proto;
 
 /// Which consumers.
 #[derive(Args)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::observed::Observed;
 use crate::cli::text::{counted, duration, exact};
-use crate::rpc::proto::{self, OccurredAtMode, OnExpiry};
+use crate::proto::{self, OccurredAtMode, OnExpiry};
 
 /// What is looked at.
 pub(super) struct Subject {

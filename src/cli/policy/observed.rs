@@ -7,7 +7,7 @@ use prost_types::Timestamp;
 
 use crate::cli::client::{Admin, Client};
 use crate::cli::problem::Problem;
-use crate::rpc::proto;
+use crate::proto;
 
 const SAMPLE: usize = 200;
 /// A filter may leave pages empty: this many are looked at.

@@ -13,7 +13,7 @@ use crate::cli::retry;
 use crate::cli::retry::Known;
 use crate::cli::text::{clean, quoted};
 use crate::policy_args::PolicyArgs;
-use crate::rpc::proto;
+use crate::proto;
 
 /// What a change of one policy asks for.
 #[derive(Args)]

@@ -9,7 +9,7 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, when};
-use crate::rpc::proto;
+use crate::proto;
 
 const PAGE: i32 = 500;
 const UNREADABLE: &str = "  a newer version set it, and this server cannot read it";

@@ -5,7 +5,7 @@ use super::observed::look;
 use crate::cli::client::{Admin, Client};
 use crate::cli::screen::Tone;
 use crate::cli::text::clean;
-use crate::rpc::proto;
+use crate::proto;
 
 /// Prints the known mistakes of a policy that is about to be set. The change does not depend on them: where they cannot be
 /// looked for, the command says so, and goes on.

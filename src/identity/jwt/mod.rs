@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Number, Value};
 
 use super::LEEWAY;
-use crate::misleading::misleads;
+use crate::common::misleading::misleads;
 use fields::{Fields, WrongType};
 use keys::{Algorithm, CANDIDATES_MAX, Unverified};
 pub use keys::{JWKS_MAX, Keys};

@@ -7,6 +7,7 @@ use super::chain::{Chain, Request};
 use super::part::{Part, Pending};
 use super::shared::Shared;
 use super::statement::within;
+use crate::common::log_limit::EachOnceASecond;
 use crate::domain::{
     Alert, Answer, Command, Decision, Entry, Policy, Reading, Rejection, Reply, Settle, StoreTime, Terms,
     decide_absent, guessable,
@@ -14,7 +15,6 @@ use crate::domain::{
 use crate::ledger::policies::in_force::Snapshot;
 use crate::ledger::refusals::lost;
 use crate::metrics::Statement;
-use crate::once_a_second::EachOnceASecond;
 use crate::store::{Completion, Done, Fault, Found, InsertOutcome, Inserted, Loaded, Session, StoreError};
 use crate::traces::BatchSpan;
 

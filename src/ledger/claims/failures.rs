@@ -5,10 +5,10 @@ use super::chain::{Chain, Request};
 use super::locked::row_held;
 use super::part::{Part, Pending};
 use super::statement::within;
+use crate::common::log_limit::{error_once_a_second, warn_once_a_second};
 use crate::domain::{Command, Key, Reason, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::metrics::Statement;
-use crate::once_a_second::{error_once_a_second, warn_once_a_second};
 use crate::store::{Fault, StoreError};
 
 /// How often a command may lose against others before it is refused.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::shared::Shared;
-use crate::crash;
+use crate::common::crash;
 use crate::ledger::runtime::timeout;
 use crate::metrics::Statement;
 use crate::store::{Fault, StoreError};

@@ -11,12 +11,12 @@ use super::locked::row_held;
 use super::queue::{AtStore, Queue};
 use super::shared::Shared;
 use super::statement::within;
-use crate::crash;
+use crate::common::crash;
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Key, KeyHash, Rejection};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::{Instant, sleep, timeout, yield_now};
 use crate::metrics::Statement;
-use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, StoreError};
 use crate::traces::BatchSpan;
 

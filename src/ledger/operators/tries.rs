@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::Rejection;
 use crate::ledger::refusals::{lost, read_failed, store_unavailable};
 use crate::ledger::runtime::{Instant, timeout};
 use crate::ledger::tasks::opened;
-use crate::once_a_second::warn_once_a_second;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
 /// How long a job may take, its second try included.

@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::purge_report::{PurgeReport, words};
 use super::purge_turn::{Batch, Next, Stage, Turn};
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Doubt, Namespace, Span, StoreTime, is_over, is_over_with_its_run, left_alone};
 use crate::ledger::claims::shared::Shared;
 use crate::ledger::policies::purge_view::PurgeView;
 use crate::ledger::runtime::{Instant, sleep, timeout};
-use crate::once_a_second::warn_once_a_second;
 use crate::store::{Created, Fault, PurgeTurn, Purpose, Session, StoreError};
 
 /// How the purge works.

@@ -10,12 +10,12 @@ use tokio::time::{Instant, sleep_until};
 use super::line::{Looked, Seat};
 use super::room::{Call, Room, Waiter};
 use super::together::Together;
+use crate::common::random;
 use crate::domain::{
     Answer, Awaited, Command, Key, Rejection, Span, Submission, answered_after, answered_to_repeat, awaited,
     is_repeated,
 };
 use crate::metrics::{Metrics, WaitEnd};
-use crate::random;
 
 /// A call with less time than this looks no more: the answer would not arrive.
 pub(crate) const LEFT_MIN: Duration = Duration::from_millis(200);

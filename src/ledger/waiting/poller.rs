@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::room::Room;
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Key, Sight, sight};
 use crate::ledger::outdated::Outdated;
 use crate::ledger::runtime::{Instant, pause, timeout};
 use crate::ledger::tasks::opened;
 use crate::metrics::{Metrics, Statement};
-use crate::once_a_second::warn_once_a_second;
 use crate::store::{Purpose, Session, Store, StoreError};
 
 /// How long a poll may take, with the opening of its session.

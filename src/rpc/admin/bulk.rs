@@ -14,14 +14,14 @@ use crate::ledger::{
     ImportOrder, ImportOutcome, ImportOutcomes, OpenOperation, Operators, Progress, RedriveEvent,
     RedriveOrder,
 };
+use crate::proto;
 use crate::rpc::edge::auth::Caller;
 use crate::rpc::edge::layer;
-use crate::rpc::proto;
-use crate::rpc::wire::digest::digest;
-use crate::rpc::wire::errors;
-use crate::rpc::wire::fields::{Fields, Limits, Part};
-use crate::rpc::wire::reasons::During;
-use crate::rpc::wire::words;
+use crate::wire::digest::digest;
+use crate::wire::errors;
+use crate::wire::fields::{Fields, Limits, Part};
+use crate::wire::reasons::During;
+use crate::wire::words;
 
 const OPERATION_ID_MAX: usize = 64;
 const REASON_MAX: usize = 1_024;

@@ -10,10 +10,10 @@ use crate::domain::{
     StoreTime,
 };
 use crate::ledger::{ChangeRequest, DeleteUnreadable};
-use crate::rpc::proto;
-use crate::rpc::wire::digest::digest;
-use crate::rpc::wire::fields::{Fields, Limits};
-use crate::rpc::wire::words;
+use crate::proto;
+use crate::wire::digest::digest;
+use crate::wire::fields::{Fields, Limits};
+use crate::wire::words;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

@@ -6,11 +6,11 @@ use uuid::Uuid;
 use super::page_token::Pages;
 use crate::domain::{EntryFilter, KeyHash, Listing, Rejection, Span, StoreTime};
 use crate::ledger::{Ages, Operators, Sought};
-use crate::rpc::proto;
-use crate::rpc::wire::entry;
-use crate::rpc::wire::errors;
-use crate::rpc::wire::fields::{Fields, Limits};
-use crate::rpc::wire::words;
+use crate::proto;
+use crate::wire::entry;
+use crate::wire::errors;
+use crate::wire::fields::{Fields, Limits};
+use crate::wire::words;
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;

@@ -4,10 +4,10 @@ use super::super::edge::auth::Caller;
 use crate::domain::{Hold, Rejection, RequestDigest};
 use crate::identity::Whose;
 use crate::ledger::{HoldChange, HoldOrder};
-use crate::rpc::proto;
-use crate::rpc::wire::digest::digest;
-use crate::rpc::wire::fields::{Fields, Limits};
-use crate::rpc::wire::words::shown;
+use crate::proto;
+use crate::wire::digest::digest;
+use crate::wire::fields::{Fields, Limits};
+use crate::wire::words::shown;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

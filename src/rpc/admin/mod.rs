@@ -14,14 +14,14 @@ mod token_offset;
 use tonic::{Request, Response, Status};
 
 use super::edge::auth::{self, Caller};
-use super::proto::{self, admin_service_server::AdminService};
-use super::wire::entry;
-use super::wire::fields::{Fields, Limits};
-use super::wire::policy;
 use crate::identity::{Right, Whose};
 use crate::ledger::{
     ChangeRequest, CountScope, HoldResult, Operators, PolicyOrder, PolicyResult, Sought, redrive_all,
 };
+use crate::proto::{self, admin_service_server::AdminService};
+use crate::wire::entry;
+use crate::wire::fields::{Fields, Limits};
+use crate::wire::policy;
 
 pub(super) struct AdminRpc {
     pub(super) operators: Operators,

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use prost::Message;
 use sha2::{Digest as _, Sha256};
 
-use crate::rpc::wire::fields::Fields;
+use crate::wire::fields::Fields;
 
 /// The longest token, in bytes: the longest names that a configuration allows, in base64, are below it.
 const TOKEN_MAX: usize = 2_048;
@@ -95,8 +95,8 @@ pub(super) fn name(place: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::proto;
-    use crate::rpc::wire::fields::Limits;
+    use crate::proto;
+    use crate::wire::fields::Limits;
 
     fn pages(rpc: &str, consumer: &str) -> Pages {
         Pages::of(rpc, &proto::ListReplayRunsRequest { consumer: consumer.into(), ..Default::default() })

@@ -3,11 +3,11 @@
 use super::page_token::{self, Pages};
 use crate::domain::{Doubt, PolicyPatch, PolicyVersion, Rejection, StoreTime, names_many};
 use crate::ledger::{Policies, PolicyOrder};
-use crate::rpc::proto;
-use crate::rpc::wire::digest::digest;
-use crate::rpc::wire::fields::{Fields, Limits};
-use crate::rpc::wire::policy::{message, named, patch, restrict, version};
-use crate::rpc::wire::words::timestamp;
+use crate::proto;
+use crate::wire::digest::digest;
+use crate::wire::fields::{Fields, Limits};
+use crate::wire::policy::{message, named, patch, restrict, version};
+use crate::wire::words::timestamp;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

@@ -4,10 +4,10 @@ use super::page_token::{self, Pages};
 use super::summary;
 use crate::domain::{Namespace, Reading, Rejection, ReplayRun, RequestDigest, RunMode};
 use crate::ledger::{Operators, RunChange, RunOrder, RunResult};
-use crate::rpc::proto;
-use crate::rpc::wire::digest::digest;
-use crate::rpc::wire::fields::{Fields, Limits, REPLAY_RUN_MAX};
-use crate::rpc::wire::words::shown;
+use crate::proto;
+use crate::wire::digest::digest;
+use crate::wire::fields::{Fields, Limits, REPLAY_RUN_MAX};
+use crate::wire::words::shown;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

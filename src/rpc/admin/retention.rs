@@ -2,8 +2,8 @@
 
 use crate::domain::{PurgeWorker, Rejection, Span};
 use crate::ledger::Operators;
-use crate::rpc::proto;
-use crate::rpc::wire::words::{duration, timestamp};
+use crate::proto;
+use crate::wire::words::{duration, timestamp};
 
 /// Counting what is due ends here.
 const DUE_MAX: usize = 100_000;

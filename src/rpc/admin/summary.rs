@@ -3,9 +3,9 @@
 use super::page_token::{self, Pages};
 use crate::domain::{Namespace, Policy, Rejection, State, Summary};
 use crate::ledger::{CountScope, Operators, SUMMARY_MAX};
-use crate::rpc::proto;
-use crate::rpc::wire::fields::{Fields, Limits};
-use crate::rpc::wire::words;
+use crate::proto;
+use crate::wire::fields::{Fields, Limits};
+use crate::wire::words;
 
 const PAGE_DEFAULT: usize = 20;
 const PAGE_MAX: usize = 100;

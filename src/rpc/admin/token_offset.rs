@@ -2,10 +2,10 @@
 
 use crate::domain::{Rejection, Span, StoreTime};
 use crate::ledger::{OffsetOrder, TokenClock};
-use crate::rpc::proto;
-use crate::rpc::wire::digest::digest;
-use crate::rpc::wire::fields::{Fields, Limits};
-use crate::rpc::wire::words::{duration, shown};
+use crate::proto;
+use crate::wire::digest::digest;
+use crate::wire::fields::{Fields, Limits};
+use crate::wire::words::{duration, shown};
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;

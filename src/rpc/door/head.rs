@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method as HttpMethod, StatusCode};
 use super::hosts::Hosts;
 use super::methods::{Method, Methods};
 use crate::rpc::edge::layer::during;
-use crate::rpc::wire::reasons::During;
+use crate::wire::reasons::During;
 
 const TIMEOUT: &str = "connect-timeout-ms";
 const VERSION: &str = "connect-protocol-version";

@@ -159,7 +159,7 @@ impl<'de> Visitor<'de> for &mut Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::proto::{ClaimRequest, EntryKey, pool};
+    use crate::proto::{ClaimRequest, EntryKey, pool};
 
     fn claim() -> MessageDescriptor {
         pool()

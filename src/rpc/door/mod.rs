@@ -33,13 +33,13 @@ use self::head::{Asked, Codec, Refused};
 pub use self::hosts::Hosts;
 pub(crate) use self::methods::Methods;
 pub(crate) use self::translate::Translated;
-use super::edge::accept::BadHead;
-use super::edge::account::{Answer, ConnectionAccount, OpenCall, Rest, kept_bytes};
 use super::edge::layer::{Edge, during};
-use super::wire::errors;
+use crate::accounts::{Answer, ConnectionAccount, OpenCall, Rest, kept_bytes};
 use crate::domain::{Reason, Rejection};
 use crate::identity::Guard;
-use crate::rpc::proto::ERROR_DOMAIN;
+use crate::listener::BadHead;
+use crate::proto::ERROR_DOMAIN;
+use crate::wire::errors;
 
 /// The door of one connection.
 pub(crate) struct HttpDoor<S> {

@@ -19,10 +19,10 @@ use tower::Service;
 use super::advice::{self, Advised};
 use super::head::{Asked, Codec};
 use super::json;
+use crate::accounts::{Readable, RequestBody};
 use crate::domain::Rejection;
-use crate::rpc::edge::account::{Readable, RequestBody};
-use crate::rpc::wire::errors;
-use crate::rpc::wire::reasons::During;
+use crate::wire::errors;
+use crate::wire::reasons::During;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

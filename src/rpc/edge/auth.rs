@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::account::{CallAccount, ConnectionAccount, within};
 use super::waits::{HttpWaits, WaitPlace};
+use crate::accounts::{CallAccount, ConnectionAccount, within};
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Reason, Rejection, Submission, TraceId};
 use crate::identity::{ANONYMOUS, Door, Identity, Refused, Right, Rpc, Whose};
-use crate::once_a_second::warn_once_a_second;
-use crate::rpc::wire::errors;
 use crate::traces::CallSpan;
+use crate::wire::errors;
 
 /// A W3C `traceparent` has 55 characters.
 const TRACEPARENT_MAX: usize = 64;

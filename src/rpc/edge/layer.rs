@@ -15,18 +15,18 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service;
 
-use super::account::{
+use super::auth::{Caller, Entrance};
+use crate::accounts::{
     self, Answer, CallAccount, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES, Readable, RequestBody, Rest,
     STREAM_BYTES, Shape, Who, Within, header_bytes, headers_too_large, kept_bytes,
 };
-use super::auth::{Caller, Entrance};
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Reason, Rejection, TraceId, Violation};
 use crate::identity::Rpc;
 use crate::metrics::{Call, Calls, Connected};
-use crate::once_a_second::warn_once_a_second;
-use crate::rpc::wire::errors;
-use crate::rpc::wire::reasons::During;
 use crate::traces::{Served, Traces};
+use crate::wire::errors;
+use crate::wire::reasons::During;
 
 /// The compressions that the server knows: it says so when it refuses one.
 const ACCEPTED: &str = "grpc-accept-encoding";
@@ -170,7 +170,7 @@ where
         };
         let body = |body| RequestBody::new(body, Arc::clone(&call), during, options.bytes_max, shape);
         let request = request.map(body);
-        let answer = account::within(Arc::clone(&call), self.inner.call(request));
+        let answer = accounts::within(Arc::clone(&call), self.inner.call(request));
         let answer = tokio::time::timeout_at(deadline, answer);
         Either::Right(Answering { answer, ours, is_stream, during, options, call, counted, served, trace_id })
     }
@@ -309,12 +309,12 @@ fn explained(response: Response<Body>, bytes_max: usize, during: During) -> Resp
 
 /// What the framework means by an error of its own; none: it is not one of those.
 pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> {
-    if let Some(rejection) = account::refusal(status) {
+    if let Some(rejection) = accounts::refusal(status) {
         return Some(rejection);
     }
     Some(match status.code() {
         // The second: larger than that once it is unpacked.
-        Code::OutOfRange | Code::ResourceExhausted => account::too_large(bytes_max),
+        Code::OutOfRange | Code::ResourceExhausted => accounts::too_large(bytes_max),
         // The services explain themselves: whatever else is "internal" was said on reading the request.
         Code::Internal => Rejection::invalid(vec![unreadable(status.message())]),
         Code::DeadlineExceeded => too_late(),

@@ -4,7 +4,7 @@ use prost::{DecodeError, Message as _};
 use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 
 use crate::metrics::Method;
-use crate::rpc::proto;
+use crate::proto;
 
 /// See the module.
 ///

@@ -1,8 +1,6 @@
 //! What every call passes before its own RPC: the connection, the bounds of memory and time, who calls and how much of
 //! it; and the server's health.
 
-pub(super) mod accept;
-pub(super) mod account;
 pub(super) mod auth;
 pub(super) mod health;
 pub(super) mod layer;

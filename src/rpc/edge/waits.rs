@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::accept::{Addresses, FromAddress};
-use super::account::ConnectionAccount;
+use crate::accounts::ConnectionAccount;
+use crate::listener::{Addresses, FromAddress};
 
 /// The calls of HTTP/1.1 that wait on this server.
 pub(crate) struct HttpWaits {

@@ -12,7 +12,7 @@ use super::identity::{IdentitySettings, identity};
 use super::issuers::IssuerArgs;
 use super::local_listen::ObserveListen;
 use super::settings::Settings;
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 use crate::ledger::{LedgerOptions, Policies, PurgeOptions, WaitBounds};
 use crate::rpc::{CALL_OVERHEAD_MAX, ConnectionLimits, Limits, PrincipalLimits, ServeOptions};
 use crate::store::SchemaName;

@@ -11,7 +11,7 @@ use super::file_path::FilePath;
 use super::given::Given;
 use super::local_listen::LocalListen;
 use super::problem::{Places, Problem};
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 use crate::store::SchemaName;
 
 /// A setting as it would be in force.

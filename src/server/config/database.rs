@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::checker::Checker;
 use super::settings::Settings;
-use crate::secret_file;
+use crate::common::secret_file;
 use crate::store::{PostgresSource, UrlSource};
 
 /// Where the ledger lives when nothing else is said.

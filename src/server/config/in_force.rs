@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::checker::Shown;
 use crate::domain::Policy;
 use crate::ledger::Policies;
+use crate::proto::policy_fields;
 use crate::rpc::policy_message;
-use crate::rpc::proto::policy_fields;
 
 /// Every setting and every policy of a configuration, as it would be in force. A password is not told: of Postgres,
 /// the address and the database are.

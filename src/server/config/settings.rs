@@ -8,7 +8,7 @@ use super::admin_listen::AdminListen;
 use super::file_path::FilePath;
 use super::given::Given;
 use super::local_listen::{HttpListen, ObserveListen};
-use crate::duration_arg::DurationArg;
+use crate::common::duration_arg::DurationArg;
 use crate::store::SchemaName;
 
 /// Every setting of a server that flags, the environment and the top level of the file share.

@@ -112,7 +112,7 @@ impl Refresher {
 
     /// What a fetch ended with.
     fn took(&self, plan: &mut Plan, fetched: Result<Keys, String>) {
-        let (now, chance) = (Instant::now(), crate::random::below(SPREAD + 1));
+        let (now, chance) = (Instant::now(), crate::common::random::below(SPREAD + 1));
         let issuer = self.name();
         match fetched {
             Ok(keys) => {

@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::accepting::Accepting;
+use crate::common::log_limit::warn_once_a_second;
 use crate::ledger::Ledger;
-use crate::once_a_second::warn_once_a_second;
 use crate::rpc::{Addresses, FromAddress};
 
 /// Maximum number of scrapes under way: each may hold two megabytes of text. At most half of the port's places, so that

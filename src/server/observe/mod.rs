@@ -24,9 +24,9 @@ use self::head::{HEAD_BYTES_MAX, Head, head};
 use self::places::{Leave, Place, Places};
 use super::config::LocalListen;
 use super::failure::Failure;
+use crate::common::log_limit::warn_once_a_second;
 use crate::ledger::Ledger;
 use crate::metrics::Closed;
-use crate::once_a_second::warn_once_a_second;
 
 /// How long a client may take to read its answer. A slow reader of `/metrics` has one of few places.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);

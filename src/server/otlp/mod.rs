@@ -96,7 +96,7 @@ fn provider(given: &Given) -> Result<SdkTracerProvider, String> {
         .with_attributes([
             KeyValue::new("service.name", NAME),
             KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-            KeyValue::new("service.instance.id", crate::random::id().to_string()),
+            KeyValue::new("service.instance.id", crate::common::random::id().to_string()),
         ])
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()));

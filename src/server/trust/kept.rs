@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::secret_file;
 use crate::metrics::Credentials;
-use crate::secret_file;
 
 /// A problem that stays is told again after this.
 const TELL_AGAIN: Duration = Duration::from_mins(1);

@@ -17,7 +17,7 @@ use super::errors::{of_sqlx, said, said_of_migration};
 use super::owner::{Whose, whose};
 use super::schema_name::SchemaName;
 use super::statements::{KEY_FORMAT, SCHEMA};
-use crate::once_a_second::warn_once_a_second;
+use crate::common::log_limit::warn_once_a_second;
 use crate::store::StoreError;
 use crate::store::migrations::newest;
 use crate::store::schema::{finds, still};

@@ -14,11 +14,11 @@ use tokio::time::{sleep, timeout};
 
 use super::opener::Opener;
 use super::session::PgSession;
+use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{
     AuditEvent, AuditListing, Entry, Hold, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
     PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
 };
-use crate::once_a_second::warn_once_a_second;
 use crate::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Found, HoldBook, Inserted, LeftAlone, Loaded,
     OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session,

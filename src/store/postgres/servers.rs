@@ -16,7 +16,7 @@ use super::source::{PostgresSource, WrongSource};
 use super::transport;
 use super::url::PgUrl;
 use super::url_options::check_environment;
-use crate::once_a_second::warn_once_a_second;
+use crate::common::log_limit::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
 /// How long the files of the source may take to be read.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::url::PgUrl;
-use crate::secret_file;
+use crate::common::secret_file;
 
 /// The setting of a URL that stands where settings stand.
 const URL: &str = "database_url";

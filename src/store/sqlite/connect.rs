@@ -13,7 +13,7 @@ use super::errors::{for_good, of_sqlx};
 use super::for_rows::ROWS_AT_ONCE_MAX;
 use super::losses;
 use super::statements as sql;
-use crate::program::program;
+use crate::common::program::program;
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::{Standing, finds, still};
 use crate::store::{Fault, StoreError};

@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 use super::counter::{self, Counter};
 use super::errors::of_sqlx;
 use super::statements as sql;
-use crate::once_a_second::warn_once_a_second;
+use crate::common::log_limit::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
 /// How often the log repeats that grants wait, in heartbeats.

@@ -13,7 +13,7 @@ use super::at_path::{AtPath, WalId};
 use super::connect;
 use super::losses::Losses;
 use super::wal_growth::WalGrowth;
-use crate::random;
+use crate::common::random;
 use crate::store::StoreError;
 
 pub(super) enum Place {

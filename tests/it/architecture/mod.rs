@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use idempotency_ledger::rpc::proto::ErrorReason;
+use idempotency_ledger::proto::ErrorReason;
 
 use self::graph::Graph;
 
@@ -184,7 +184,7 @@ fn time_and_randomness_have_one_home_each() {
     // The operators' command line has a clock of its own, which only tells ages.
     for (word, homes) in [
         ("SystemTime::now", &["src/store/clock.rs", "src/cli/clock.rs"][..]),
-        ("Uuid::new_v4", &["src/random.rs"]),
+        ("Uuid::new_v4", &["src/common/random.rs"]),
     ] {
         for (path, text) in files("src") {
             let home = homes.iter().any(|home| path.ends_with(home));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 

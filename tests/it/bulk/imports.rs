@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use idempotency_ledger::domain::{Key, Policy, Span};
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, EntryState, ImportEntriesRequest, ImportEntriesResponse, ImportedEntry,
 };
 use tonic::Status;

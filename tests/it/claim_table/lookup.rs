@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use idempotency_ledger::domain::{Entry, Key, ParkCause};
-use idempotency_ledger::rpc::proto::lookup_response::Found;
-use idempotency_ledger::rpc::proto::lookup_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, EntryState};
+use idempotency_ledger::proto::lookup_response::Found;
+use idempotency_ledger::proto::lookup_result::Outcome;
+use idempotency_ledger::proto::{self, EntryState};
 
 use super::cases::{cases, consumer, entry, key, policy};
 use super::{Case, Prints, Time, Was};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Entry, Key, ParkCause};
-use idempotency_ledger::rpc::proto::{self, claim_response};
+use idempotency_ledger::proto::{self, claim_response};
 
 use super::cases::{asked, cases, consumer, entry, key, policy};
 use super::{TOKEN, Want, check_entry, leak, want};

@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Policy, Span, State};
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use prost_types::Duration;
 
 use super::{ask, complete, delivery, entry, fail, release, renew, server, span, take};

@@ -2,9 +2,9 @@
 //! first one, and an entry that operators find.
 
 use idempotency_ledger::domain::{Entry, Span, State};
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
 use tonic::Code;
 
 use super::{complete, delivery, entry, fail, release, server, take};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{OnExpiry, ParkCause, Policy, Span, State};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use tonic::Code;
 
 use super::{ask, complete, delivery, entry, fail, release, renew, seconds, server, span, take};

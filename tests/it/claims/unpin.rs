@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, claim_response::Verdict, settlement::Action, settlement_result::Outcome,
 };
 

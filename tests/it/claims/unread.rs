@@ -1,6 +1,6 @@
 //! A batch of claims for which the queue has no room is refused before it is decoded. All else is read first.
 
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, claim_response::Verdict, settlement::Action, settlement_result::Outcome,
 };
 use prost::Message as _;

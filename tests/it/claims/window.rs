@@ -1,7 +1,7 @@
 //! The window: messages that are too old to know, and the floor that only grows.
 
 use idempotency_ledger::domain::{Policy, Span};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 
 use super::{ask, delivery, server, span};
 use crate::harness::details::acquired;

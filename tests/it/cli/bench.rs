@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::ledger_service_server::LedgerServiceServer;
+use idempotency_ledger::proto::ledger_service_server::LedgerServiceServer;
 use serde_json::Value;
 use tonic::transport::server::TcpIncoming;
 

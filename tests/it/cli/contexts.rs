@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
 use super::context_file::Home;

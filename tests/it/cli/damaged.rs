@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{BINARY, NO_CONFIG, ask, take};
 use crate::harness::details::claim;

@@ -1,6 +1,6 @@
 //! Entries whose effect may have happened: what is advised, asked and told of them.
 
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 use super::{alone, ask, complete, in_doubt, no_terminals, on_a_terminal, park, state};
 use crate::harness::on_both_stores;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 use super::{ask, ask_with, complete, park, state, take};
 use crate::harness::faulty::{FaultyStore, Inject, Plan};

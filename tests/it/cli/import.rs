@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
 
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 use super::{alone, ask, ask_with, state, take};
 use crate::harness::faulty::{FaultyStore, Inject, Plan};

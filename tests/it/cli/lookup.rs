@@ -1,7 +1,7 @@
 //! `entries lookup`: how a message stands, as its consumer may ask for it.
 
 use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto::{self, CompleteRequest};
+use idempotency_ledger::proto::{self, CompleteRequest};
 
 use super::{ask, complete, park, take};
 use crate::harness::details::key;

@@ -26,7 +26,7 @@ mod trial;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::server::TestServer;

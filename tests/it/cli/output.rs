@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{BINARY, NO_CONFIG, park, state};
 use crate::harness::server::{Kind, TestServer};
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 /// What a shell makes of the outputs; what stands behind the last pipe has no part in the exit code.
 const UNREAD: [&str; 6] =

@@ -253,11 +253,8 @@ async fn mistakes_are_found_with_figures(kind: Kind) {
     let held = server.client.claim(claim("c", "slow")).await.unwrap().into_inner();
     let token = crate::harness::details::acquired(&held).token;
     server.advance(Span::from_secs(45)).await;
-    let request = idempotency_ledger::rpc::proto::CompleteRequest {
-        key: key("c", "slow"),
-        token,
-        ..Default::default()
-    };
+    let request =
+        idempotency_ledger::proto::CompleteRequest { key: key("c", "slow"), token, ..Default::default() };
     server.client.complete(request).await.unwrap();
     complete(&server, "fast").await;
     ask(&server, &["policy", "lint"])

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{alone, ask};
 use crate::harness::details::{acquired, claim};

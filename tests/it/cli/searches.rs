@@ -1,6 +1,6 @@
 //! Searches that no index helps.
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::ask;
 use crate::harness::details::key;

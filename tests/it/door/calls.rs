@@ -1,7 +1,7 @@
 //! Calls and their answers: messages, errors, advice, time and size.
 
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use idempotency_ledger::rpc::Limits;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use prost::Message as _;
 use serde_json::json;
 

@@ -4,7 +4,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 

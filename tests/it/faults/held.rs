@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::{self, EntryState};
+use idempotency_ledger::proto::{self, EntryState};
 use sqlx::Executor as _;
 
 use crate::harness::details::{acquired, claim, key, refusal};

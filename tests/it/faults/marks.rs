@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use sqlx::Executor as _;
 
 use super::{complete, delivery, server};

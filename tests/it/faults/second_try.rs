@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 
 use super::{delivery, server};
 use crate::harness::details::{acquired, key, refusal};

@@ -1,6 +1,6 @@
 //! What an error says of itself.
 
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 

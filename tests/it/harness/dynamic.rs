@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use idempotency_ledger::rpc::proto::FILE_DESCRIPTOR_SET;
+use idempotency_ledger::proto::FILE_DESCRIPTOR_SET;
 use prost::Message as _;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,

@@ -9,8 +9,8 @@ use futures_util::future::OptionFuture;
 use idempotency_ledger::domain::{ClockLimits, Entry, Key, Reading, Span, StoreTime};
 use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
 use idempotency_ledger::metrics::Metrics;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::rpc::{Listeners, ServeOptions, serve};
 use idempotency_ledger::store::{
     Clock, Found, LeftAlone, PostgresOptions, PostgresSource, PostgresStore, Purpose, Replica, SchemaName,

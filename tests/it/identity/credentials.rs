@@ -1,7 +1,7 @@
 //! Credentials: what is presented, and who is known by it. Certificates have a page of their own.
 
 use idempotency_ledger::identity::{Guard, Proxies, Rights, Trust};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use tonic::Request;
 
 use super::{People, why, with};

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::claim_response::Verdict;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::lookup_result::Outcome as Looked;
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, Settlement};
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::claim_response::Verdict;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::lookup_result::Outcome as Looked;
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::{self, Settlement};
 use tonic::Status;
 use tonic::transport::Channel;
 

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;

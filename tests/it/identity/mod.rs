@@ -16,7 +16,7 @@ mod web_tokens;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use idempotency_ledger::identity::{NewToken, Rights, Tokens, Trust};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use tonic::{Request, Response, Status};
 
 use crate::harness::details::refusal;

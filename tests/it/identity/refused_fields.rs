@@ -2,7 +2,7 @@
 
 use idempotency_ledger::domain::Policy;
 use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{People, by, why};
 use crate::harness::details::{claim, key};

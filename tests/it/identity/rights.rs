@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotency_ledger::identity::{Guard, Right, Rpc};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use tokio::time::timeout;
 
 use super::every_rpc::{Way, ask};

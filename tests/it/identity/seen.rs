@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::identity::NewToken;
-use idempotency_ledger::rpc::proto::BatchClaimRequest;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::BatchClaimRequest;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use rcgen::date_time_ymd;
 use tokio::time::sleep;
 

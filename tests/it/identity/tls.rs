@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use idempotency_ledger::identity::{ClientAuthority, Guard, OwnCertificate, Proxies, Rights, Tls, Trust};
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{self, admin_service_client::AdminServiceClient};
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
 use rcgen::date_time_ymd;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tonic::Request;

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use idempotency_ledger::identity::jwt::{Issuer, Keys};
 use idempotency_ledger::identity::{Guard, NewToken, Rights, Tokens, Trust, Wanted};
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::pki_types::pem::PemObject as _;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::Key;
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::settlement::Action;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::settlement::Action;
 use tonic::Code;
 
 use crate::harness::details::{acquired, claim, completed, fields, key, refusal};

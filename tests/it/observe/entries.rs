@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tonic::transport::Channel;
 
 use super::{postgres, series, server_on};

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::lines;
 use crate::harness::details::{acquired, claim, key};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{TRACE_ID, TRACEPARENT, lines};
 use crate::harness::details::{acquired, claim, key};

@@ -6,8 +6,8 @@ mod environment;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tonic::Request;
 use tonic::transport::Channel;

@@ -1,7 +1,7 @@
 //! The audit trail of changes: pages, filters, and bounds.
 
 use idempotency_ledger::domain::{AuditEvent, RequestDigest, Span};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use idempotency_ledger::store::Write;
 
 use super::{park, take};

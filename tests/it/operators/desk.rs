@@ -3,8 +3,8 @@
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, TryFutureExt as _};
 use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::{EntryFilter, GetEntryRequest, ListEntriesRequest};
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::{EntryFilter, GetEntryRequest, ListEntriesRequest};
 use sqlx::Executor as _;
 use tonic::Status;
 

@@ -1,6 +1,6 @@
 //! Changes of rules lock `meta` first and then their own row, all in this order: two orders together deadlock.
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use sqlx::Executor as _;
 
 use crate::harness::postgres as pg;

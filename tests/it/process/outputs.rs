@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::claim_response::Verdict;
+use idempotency_ledger::proto::claim_response::Verdict;
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::Key;
-use idempotency_ledger::rpc::proto::{self, settlement::Action};
+use idempotency_ledger::proto::{self, settlement::Action};
 use idempotency_ledger::server::config::{Config, Settings};
 use prost::Message;
 use tonic::Code;

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use idempotency_ledger::domain::{
     Key, Namespace, Policy, ReplayMode, RunMode, Span, Standing, State, StoreTime,
 };
-use idempotency_ledger::rpc::proto::{self, admin_service_client::AdminServiceClient};
+use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
 
 use super::run::Run;
 use super::spec::{self, Op, Row, Said, World};

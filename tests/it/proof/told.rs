@@ -4,7 +4,7 @@ use idempotency_ledger::domain::{
     Action, Answer, Attempt, Change, Claim, Claimant, ClosedBy, Command, Entry, OnExpiry, Reply, Resolution,
     Settle, Span, State, StoreTime, Verdict,
 };
-use idempotency_ledger::rpc::proto::{self, claim_response};
+use idempotency_ledger::proto::{self, claim_response};
 use tonic::Status;
 use tonic_types::StatusExt as _;
 use uuid::Uuid;

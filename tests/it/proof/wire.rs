@@ -1,13 +1,13 @@
 //! Operations of the spec as calls, and what came back.
 
 use idempotency_ledger::domain::{FailureKind, State};
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::lookup_result::Outcome as Looked;
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::{self, Advice};
 use idempotency_ledger::rpc::Limits;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::lookup_result::Outcome as Looked;
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
-use idempotency_ledger::rpc::proto::{self, Advice};
 use tonic::Status;
 use tonic::transport::Channel;
 use tonic_types::StatusExt as _;

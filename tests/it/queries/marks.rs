@@ -1,7 +1,7 @@
 //! The index of open claims, and the marks that say how far it goes: what is shown is the same before and after.
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::{self, EntryState};
+use idempotency_ledger::proto::{self, EntryState};
 
 use super::{Made, ask, filter, ids, make, mark};
 use crate::harness::details::{claim, key};

@@ -1,7 +1,7 @@
 //! Counts: exact for what is not COMPLETED, page by page through the consumers.
 
 use idempotency_ledger::domain::{Policy, Span};
-use idempotency_ledger::rpc::proto::{self, EntryState, ParkCause};
+use idempotency_ledger::proto::{self, EntryState, ParkCause};
 
 use super::{ALL, Made, make};
 use crate::harness::details::key;

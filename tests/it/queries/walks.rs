@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, EntryFilter, EntryState, FailureKind, ListEntriesResponse, settlement,
 };
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{cluster, migrated};
 use crate::harness::details::{acquired, claim, key};

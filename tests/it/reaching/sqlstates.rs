@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::{self, ErrorReason, claim_response::Verdict};
+use idempotency_ledger::proto::{self, ErrorReason, claim_response::Verdict};
 
 use super::cluster;
 use crate::harness::details::{acquired, claim};

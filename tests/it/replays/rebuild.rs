@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Entry, Key, Span};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 
 use super::{creates, in_run, replayed, server};
 use crate::harness::details::{claim, key};

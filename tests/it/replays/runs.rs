@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{closes, creates, in_run, replayed, seconds, server, set, settle, stored, told};
 use crate::harness::details::{acquired, claim, fields, refusal};

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use idempotency_ledger::domain::{
     AuditEvent, Claim, Claimant, Command, Context, Key, Policy, RequestDigest, Span, StoreTime, decide,
 };
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::store::{Completion, Fault, LEVEL, Purpose, StoreError, Write, WriteResult};
 use sqlx::{Connection as _, Executor as _, Row as _};
 use uuid::Uuid;

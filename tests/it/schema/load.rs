@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tokio::task::JoinHandle;
 use tonic::Status;
 use tonic::transport::Channel;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
 use idempotency_ledger::domain::Key;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use sqlx::{Executor as _, Row as _};
 use tokio::sync::{Mutex, RwLock, watch};
 use tonic::transport::Channel;

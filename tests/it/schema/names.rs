@@ -1,7 +1,7 @@
 //! The schema's name: another application's schema is left alone, and two ledgers live in one database.
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::store::SchemaName;
 use sqlx::{Executor as _, Row as _};
 use tonic_health::pb::health_check_response::ServingStatus;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use idempotency_ledger::store::{Purpose, Store as _};
 use sqlx::{Executor as _, PgConnection, Row as _};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
 
 use super::run;

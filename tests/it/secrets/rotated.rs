@@ -95,10 +95,7 @@ async fn a_rotated_url_changes_who_connects_and_not_whereto() {
     tells(&folder.path().join("log"), &["database_url_file names other servers"]).await;
     server.becomes(ServingStatus::Serving).await;
     let known = client.claim(claim("c", "1")).await.unwrap().into_inner();
-    assert!(matches!(
-        known.verdict,
-        Some(idempotency_ledger::rpc::proto::claim_response::Verdict::InProgress(_))
-    ));
+    assert!(matches!(known.verdict, Some(idempotency_ledger::proto::claim_response::Verdict::InProgress(_))));
 }
 
 /// What is wrong with a file is told at the start and by `--check-config`, by its setting and its path.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use idempotency_ledger::store::{PostgresSource, UrlSource};
 use sqlx::PgConnection;
 

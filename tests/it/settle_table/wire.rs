@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Entry, Key, ParkCause, State};
-use idempotency_ledger::rpc::proto::{self, settlement::Action, settlement_result::Outcome};
+use idempotency_ledger::proto::{self, settlement::Action, settlement_result::Outcome};
 
 use super::{Case, Op, Want, cases, check_entry, consumer, entry, key, policy, token, want};
 use crate::harness::details::refusal;

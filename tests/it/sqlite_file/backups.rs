@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
-use idempotency_ledger::rpc::proto::{self, ledger_service_client::LedgerServiceClient};
+use idempotency_ledger::proto::{self, ledger_service_client::LedgerServiceClient};
 use tokio::sync::Notify;
 use tonic::transport::Channel;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use tonic_health::pb::health_check_response::ServingStatus;
 
 use super::{Logged, complete, unavailable};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{Logged, complete, unavailable};
 use crate::harness::details::{acquired, claim, completed, key};

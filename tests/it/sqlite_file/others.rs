@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::{self, settlement::Action};
+use idempotency_ledger::proto::{self, settlement::Action};
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
 use super::{Logged, complete};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{Key, Policy, StoreTime, Terms};
-use idempotency_ledger::rpc::proto::ClaimRequest;
+use idempotency_ledger::proto::ClaimRequest;
 use idempotency_ledger::store::{
     Completion, Fault, Inserted, PostgresStore, Purpose, Session, Store as _, StoreError,
 };

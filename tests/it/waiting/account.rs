@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use idempotency_ledger::domain::{Policy, Span};
 use idempotency_ledger::identity::Guard;
+use idempotency_ledger::proto;
 use idempotency_ledger::rpc::PrincipalLimits;
-use idempotency_ledger::rpc::proto;
 use tonic::Request;
 
 use super::{Waiting, answer, ended, secs, until, until_waiting, waits};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use idempotency_ledger::ledger::WaitBounds;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use idempotency_ledger::rpc::ConnectionLimits;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
 use tonic::transport::Endpoint;
 
 use super::{complete, ended, held, sent, until_waiting, waits};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::Policy;
 use idempotency_ledger::ledger::WaitBounds;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};

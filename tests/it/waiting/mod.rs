@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto::claim_response::Verdict;
-use idempotency_ledger::rpc::proto::lookup_response::Found;
-use idempotency_ledger::rpc::proto::{self, EntryState, ErrorReason, FailureKind};
+use idempotency_ledger::proto::claim_response::Verdict;
+use idempotency_ledger::proto::lookup_response::Found;
+use idempotency_ledger::proto::{self, EntryState, ErrorReason, FailureKind};
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 
 use super::{complete, fail, first_of, held, looked_up, secs, sent, until_waiting, waits};
 use crate::harness::details::{acquired, claim, completed, key, refusal};

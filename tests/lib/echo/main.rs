@@ -5,7 +5,7 @@ mod service;
 
 use std::io::{Read as _, Write as _};
 
-use idempotency_ledger::rpc::proto::ledger_service_server::LedgerServiceServer;
+use idempotency_ledger::proto::ledger_service_server::LedgerServiceServer;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::{
     self, ClaimResponse, claim_response::Verdict, ledger_service_server::LedgerService, settlement::Action,
     settlement_result::Outcome,
 };

@@ -22,8 +22,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::common::secret_file;
 use crate::identity::jwt::{JWKS_MAX, Keys};
-use crate::secret_file;
 
 /// How long a fetch may take, from the look-up of the name to the last byte.
 const WITHIN: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! How a run exits, and what the ledger holds then.
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::{self, EntryState};
+use idempotency_ledger::proto::{self, EntryState};
 
 use super::{Folder, PAY, once, start, state};
 use crate::cli::take;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 use super::{Folder, PATIENCE, PAY, once, start, state, until};
 use crate::harness::on_both_stores;
@@ -61,10 +61,8 @@ async fn a_lost_lease_ends_the_command_and_is_reported(kind: Kind) {
             server.advance(Span(3_000_000)).await;
             let rival = crate::harness::details::claim("c", id);
             let answer = server.client.clone().claim(rival).await.unwrap().into_inner();
-            if matches!(
-                answer.verdict,
-                Some(idempotency_ledger::rpc::proto::claim_response::Verdict::Acquired(_))
-            ) {
+            if matches!(answer.verdict, Some(idempotency_ledger::proto::claim_response::Verdict::Acquired(_)))
+            {
                 break;
             }
             assert!(Instant::now() < end, "no rival is granted");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 use super::{Ran, command, ended};
 use crate::harness::server::TestServer;
@@ -66,7 +66,7 @@ async fn until_state(server: &TestServer, id: &str, expected: EntryState) {
 }
 
 async fn state(server: &TestServer, id: &str) -> Option<EntryState> {
-    let request = idempotency_ledger::rpc::proto::GetEntryRequest {
+    let request = idempotency_ledger::proto::GetEntryRequest {
         key: crate::harness::details::key("c", id),
         ..Default::default()
     };

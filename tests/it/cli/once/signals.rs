@@ -1,6 +1,6 @@
 //! Signals: the first one is passed on, the second one ends everything.
 
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 use super::{Folder, PAY, deaf, once, start, state, until, until_state};
 use crate::harness::on_both_stores;

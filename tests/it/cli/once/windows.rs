@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use idempotency_ledger::domain::Span;
-use idempotency_ledger::rpc::proto::EntryState;
+use idempotency_ledger::proto::EntryState;
 
 use super::{Folder, PAY, deaf, once, start, state, until, until_state};
 use crate::harness::cutter::{Cutter, Lost};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use tokio::task::JoinSet;
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::{Healthy, SMALL, beside};
 use crate::edge::Edge;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto::{ClaimRequest, ImportEntriesRequest};
+use idempotency_ledger::proto::{ClaimRequest, ImportEntriesRequest};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use prost::Message as _;
 use tokio::task::JoinSet;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::stream;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::{ImportEntriesRequest, RedriveEntriesRequest};
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::{ImportEntriesRequest, RedriveEntriesRequest};
 use tokio::time::timeout;
 
 use super::tenants::{Deaf, Tenants};

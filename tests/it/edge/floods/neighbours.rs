@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{
     BatchClaimRequest, BatchSettleRequest, ClaimRequest, CompleteRequest, Settlement, settlement::Action,
 };
 use tokio::task::JoinSet;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use idempotency_ledger::identity::NewToken;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tokio::task::JoinSet;
 use tonic::transport::Endpoint;
 

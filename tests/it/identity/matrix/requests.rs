@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use idempotency_ledger::domain::Key;
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::claim_response::Verdict;
-use idempotency_ledger::rpc::proto::lookup_result::Outcome as Looked;
-use idempotency_ledger::rpc::proto::settlement::Action;
-use idempotency_ledger::rpc::proto::settlement_result::Outcome;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::claim_response::Verdict;
+use idempotency_ledger::proto::lookup_result::Outcome as Looked;
+use idempotency_ledger::proto::settlement::Action;
+use idempotency_ledger::proto::settlement_result::Outcome;
 use prost::Message;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_reflection::pb::v1::ServerReflectionRequest;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::StreamExt as _;
 use idempotency_ledger::identity::Guard;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use tonic::transport::Channel;
 
 use super::door::Door;

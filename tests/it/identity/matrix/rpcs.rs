@@ -1,6 +1,6 @@
 //! The RPCs that the server offers, walked from the descriptors of its services; and what each of them needs.
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use prost_types::method_options::IdempotencyLevel;

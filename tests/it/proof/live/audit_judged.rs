@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use idempotency_ledger::domain::Key;
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use serde_json::Value;
 
 use super::audit::{KEYS, Known, SINGLE, Told, admin};

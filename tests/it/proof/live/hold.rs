@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
-use idempotency_ledger::rpc::proto::{self, claim_response::Verdict};
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use sqlx::{Executor as _, Row as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

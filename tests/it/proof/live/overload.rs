@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tokio::sync::Mutex;
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};

@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto;
-use idempotency_ledger::rpc::proto::admin_service_client::AdminServiceClient;
-use idempotency_ledger::rpc::proto::claim_response::Verdict;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
+use idempotency_ledger::proto::claim_response::Verdict;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use prost_types::FieldMask;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::policies::{CHANGING, Tuner};
 use super::world::World;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::policies::{Asked, CHANGING, Seen, Sight, Told, admin, reason};
 use super::world::{GRACE, LEASE, World, micros};

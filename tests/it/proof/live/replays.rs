@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto::{self, ReplayMode};
+use idempotency_ledger::proto::{self, ReplayMode};
 use tonic::{Response, Status};
 
 use super::policies::{admin, word};

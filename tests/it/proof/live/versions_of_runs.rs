@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 use sqlx::Row as _;
 
 use super::client::Client;

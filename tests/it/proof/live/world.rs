@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use idempotency_ledger::rpc::proto;
+use idempotency_ledger::proto;
 
 use super::policies::Record;
 use super::replays::{Timeline, VIEW};

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use idempotency_ledger::rpc::proto::claim_response::Verdict;
-use idempotency_ledger::rpc::proto::ledger_service_client::LedgerServiceClient;
+use idempotency_ledger::proto::claim_response::Verdict;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tonic::transport::Endpoint;
 
 use super::SOON;

@@ -1,0 +1,398 @@
+//! The account of one call: the bytes of its request and of its answer, from its headers until the client has taken the last
+//! byte.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::task::Context;
+use std::time::Duration;
+
+use super::connection::{ConnectionAccount, OpenCall};
+use super::limits::{CALL_BYTES, Kind, part_of_calls};
+use super::refusals;
+use super::state::{CallState, Unfinished};
+use crate::common::log_limit::warn_once_a_second;
+use crate::domain::{Rejection, Span};
+use crate::identity::{ANONYMOUS, Identity, Right, Rpc};
+use crate::metrics::{Full, Limited};
+
+/// A connection with fewer bytes of answers than these reads them: some dozens of usual ones are on their way.
+const FEW_ANSWERS: usize = 64 * 1_024;
+
+/// Who makes a call.
+pub(crate) enum Who<'a> {
+    /// A caller with a credential, or `anonymous`.
+    Known(&'a Arc<Identity>),
+    /// A client without a credential, which needs none.
+    Stranger,
+    /// The same, with a call that is over at once, and that others of the client must not keep out.
+    Probe,
+}
+
+impl Who<'_> {
+    /// Who makes a call that concerns no data. Where callers have no credential, it is charged to its address: `anonymous`
+    /// has nearly all of the server, which such calls must not take from claims.
+    pub(crate) fn asks_for_no_data(identity: &Arc<Identity>) -> Who<'_> {
+        if &*identity.principal == ANONYMOUS { Who::Stranger } else { Who::Known(identity) }
+    }
+}
+
+/// See the module.
+pub(crate) struct CallAccount {
+    connection: Arc<ConnectionAccount>,
+    state: Arc<CallState>,
+    #[expect(dead_code, reason = "the call is open for as long as this lives")]
+    open: OpenCall,
+    rpc: &'static str,
+    settles: bool,
+    /// Whether it counts among the calls that its owner may have.
+    counts: bool,
+    number: Option<usize>,
+    resting: Resting,
+}
+
+/// A call that waits for another verdict, and holds nothing meanwhile.
+#[derive(Default)]
+struct Resting {
+    rests: AtomicBool,
+    /// What it held before.
+    bytes: AtomicUsize,
+    /// Since when, and for how long before that, in nanoseconds.
+    since: AtomicU64,
+    before: AtomicU64,
+}
+
+impl CallAccount {
+    /// The account of a call, for which the server keeps this many bytes from its beginning on, its headers among them.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`: its principal may have no more calls or bytes. `OVERLOADED`: its connection or the server may have
+    /// no more bytes.
+    pub(crate) fn admit(
+        connection: &Arc<ConnectionAccount>,
+        open: OpenCall,
+        who: &Who<'_>,
+        rpc: Option<Rpc>,
+        kept_bytes: usize,
+    ) -> Result<Arc<CallAccount>, Rejection> {
+        let owner = match who {
+            Who::Known(identity) => connection.owner(identity),
+            Who::Stranger | Who::Probe => connection.stranger(),
+        };
+        let settles = matches!(who, Who::Probe) || rpc.is_some_and(|rpc| rpc.needs == Right::Settle);
+        let mut call = CallAccount {
+            connection: Arc::clone(connection),
+            state: Arc::new(CallState::new(owner, settles)),
+            open,
+            rpc: rpc.map_or("", |rpc| rpc.name),
+            settles,
+            counts: false,
+            number: None,
+            resting: Resting::default(),
+        };
+        call.begin(kept_bytes).inspect_err(|refused| connection.refused(refused))?;
+        call.number = Some(connection.admitted(&call.state));
+        Ok(Arc::new(call))
+    }
+
+    fn begin(&mut self, kept_bytes: usize) -> Result<(), Rejection> {
+        let limits = self.connection.server.limits;
+        let principals = limits.principals;
+        if self.state.owner.kind != Kind::Stranger {
+            let counts = principals.calls_max > 0;
+            if counts && !self.state.owner.begin_call(part_of_calls(principals.calls_max, self.settles)) {
+                return Err(self.limited(Limited::Calls, principals.calls_max, None));
+            }
+            // From here on the call gives back what it has taken.
+            self.counts = counts;
+            self.rate()?;
+        }
+        if !self.settles && self.answers_are_too_many(limits.answers_max()) {
+            self.connection.server.metrics.full(Full::AnswerBytes);
+            return Err(refusals::answers(limits.answers_max()));
+        }
+        self.try_take(CALL_BYTES + kept_bytes)
+    }
+
+    /// Whether one more answer may be too much, until the sweep has made room. A client that reads its answers holds few bytes of
+    /// them, and is refused last.
+    fn answers_are_too_many(&self, max: usize) -> bool {
+        let all = self.connection.server.answers.bytes();
+        all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))
+    }
+
+    pub(crate) fn connection(&self) -> &Arc<ConnectionAccount> {
+        &self.connection
+    }
+
+    pub(super) fn rpc(&self) -> &'static str {
+        self.rpc
+    }
+
+    pub(super) fn state(&self) -> &CallState {
+        &self.state
+    }
+
+    pub(super) fn now(&self) -> u32 {
+        self.connection.server.now()
+    }
+
+    /// One more item of a batch.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`: its principal has used up what a second brings.
+    pub(crate) fn item(&self) -> Result<(), Rejection> {
+        self.rate().inspect_err(|refused| self.connection.refused(refused))
+    }
+
+    fn rate(&self) -> Result<(), Rejection> {
+        let per_second = self.connection.server.limits.principals.calls_per_second;
+        if per_second == 0 {
+            return Ok(());
+        }
+        let taken = self.state.owner.take_rate(per_second, self.settles, self.connection.server.owners.now());
+        taken.map_err(|wait| self.limited(Limited::Rate, per_second, Some(wait)))
+    }
+
+    /// Takes bytes of the request. A call never waits for bytes: calls that wait for each other's would wait for ever.
+    ///
+    /// # Errors
+    /// `OVERLOADED`, `QUOTA_EXCEEDED`.
+    fn take(&self, bytes: usize) -> Result<(), Rejection> {
+        self.try_take(bytes).inspect_err(|refused| self.connection.refused(refused))
+    }
+
+    fn try_take(&self, bytes: usize) -> Result<(), Rejection> {
+        let (connection, server) = (&*self.connection, &*self.connection.server);
+        let limits = &server.limits;
+        // A trusted proxy's connection carries the calls of many: each of these has its own share.
+        let of_connection = if connection.is_proxy() { usize::MAX } else { limits.connection_bytes_max };
+        if !connection.requests.take(bytes, of_connection) {
+            return Err(refusals::connection(of_connection));
+        }
+        let taken = self.leaves_room(bytes).and_then(|()| self.take_of_server(bytes)).and_then(|()| {
+            let max = limits.requests_of(self.state.owner.kind);
+            if self.state.owner.requests.take(bytes, max, self.settles) {
+                return Ok(());
+            }
+            self.give_back_to_server(bytes);
+            Err(match self.state.owner.kind {
+                Kind::Stranger => refusals::strangers(max),
+                Kind::Principal | Kind::Anonymous => self.limited(Limited::Bytes, max, None),
+            })
+        });
+        match &taken {
+            Ok(()) => drop(self.state.requests.fetch_add(bytes, Relaxed)),
+            Err(_) => drop(connection.requests.give_back(bytes)),
+        }
+        taken
+    }
+
+    /// Dynamic thresholds (Choudhury and Hahne, 1998): an owner holds no more than what is free after it. One owner leaves
+    /// half of the server, four leave a fifth. With fixed shares alone four principals, or three addresses without a
+    /// credential, took all, and every call of others was refused.
+    fn leaves_room(&self, bytes: usize) -> Result<(), Rejection> {
+        let (owner, server) = (&*self.state.owner, &*self.connection.server);
+        let (pool, max) = match owner.kind {
+            // The one owner, where callers are not authenticated.
+            Kind::Anonymous => return Ok(()),
+            Kind::Principal => (&server.requests, server.limits.server_bytes_max),
+            Kind::Stranger => (&server.strangers, server.limits.requests_of_strangers()),
+        };
+        if owner.requests.held(self.settles).saturating_add(bytes) <= pool.free(max, self.settles) {
+            return Ok(());
+        }
+        // Less is free than even a small owner holds: those that have not arrived make room.
+        if owner.kind == Kind::Principal {
+            server.requests_are_full();
+        }
+        Err(refusals::others(&owner.name))
+    }
+
+    fn take_of_server(&self, bytes: usize) -> Result<(), Rejection> {
+        let server = &*self.connection.server;
+        let limits = &server.limits;
+        // In addition to what all others have: a server that is full of claims must tell its health.
+        if self.state.owner.kind == Kind::Stranger {
+            let max = limits.requests_of_strangers();
+            let taken = server.strangers.take(bytes, max, self.settles);
+            return if taken { Ok(()) } else { Err(refusals::strangers(max)) };
+        }
+        if server.requests.take(bytes, limits.server_bytes_max, self.settles) {
+            return Ok(());
+        }
+        server.requests_are_full();
+        Err(refusals::server(limits.server_bytes_max))
+    }
+
+    fn give_back_to_server(&self, bytes: usize) {
+        let server = &*self.connection.server;
+        match self.state.owner.kind {
+            Kind::Stranger => server.strangers.give_back(bytes, self.settles),
+            Kind::Principal | Kind::Anonymous => server.requests.give_back(bytes, self.settles),
+        }
+    }
+
+    /// Takes bytes of the message that arrives.
+    ///
+    /// # Errors
+    /// As [`CallAccount::take`].
+    pub(super) fn take_message(&self, bytes: usize) -> Result<(), Rejection> {
+        self.take(bytes)?;
+        self.state.message.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Takes what is missing to a message of this many bytes: a compressed one is unpacked.
+    ///
+    /// # Errors
+    /// As [`CallAccount::take`].
+    pub(super) fn take_up_to(&self, bytes: usize) -> Result<(), Rejection> {
+        match bytes.checked_sub(self.state.message.load(Relaxed)) {
+            None | Some(0) => Ok(()),
+            Some(missing) => self.take_message(missing),
+        }
+    }
+
+    /// The call is done with the message that arrived last.
+    pub(crate) fn end_message(&self) {
+        self.give_back(self.state.message.swap(0, Relaxed));
+    }
+
+    /// The call waits for another verdict: what it holds is free for others until it looks again. Without this the calls
+    /// that wait would keep the holder they wait for, which often is the same principal, from completing.
+    pub(crate) fn rest(&self) {
+        if self.resting.rests.swap(true, Relaxed) {
+            return;
+        }
+        let bytes = self.state.request_bytes();
+        self.state.message.store(0, Relaxed);
+        self.give_back(bytes);
+        self.resting.bytes.store(bytes, Relaxed);
+        self.resting.since.store(self.connection.server.owners.now(), Relaxed);
+        if self.counts {
+            self.state.owner.end_call();
+        }
+    }
+
+    /// The call looks again: it holds what it held before.
+    ///
+    /// # Errors
+    /// As [`CallAccount::admit`]; then it rests on.
+    pub(crate) fn resume(&self) -> Result<(), Rejection> {
+        if !self.resting.rests.load(Relaxed) {
+            return Ok(());
+        }
+        let calls_max = self.connection.server.limits.principals.calls_max;
+        if self.counts && !self.state.owner.begin_call(part_of_calls(calls_max, self.settles)) {
+            return Err(self.limited(Limited::Calls, calls_max, None));
+        }
+        let taken = self.try_take(self.resting.bytes.load(Relaxed));
+        if taken.is_err() {
+            if self.counts {
+                self.state.owner.end_call();
+            }
+            return taken;
+        }
+        self.resting.before.store(self.rested_nanos(), Relaxed);
+        self.resting.rests.store(false, Relaxed);
+        Ok(())
+    }
+
+    /// How long it rested.
+    pub(crate) fn rested(&self) -> Duration {
+        Duration::from_nanos(self.rested_nanos())
+    }
+
+    fn rested_nanos(&self) -> u64 {
+        let before = self.resting.before.load(Relaxed);
+        if !self.resting.rests.load(Relaxed) {
+            return before;
+        }
+        let now = self.connection.server.owners.now();
+        before + now.saturating_sub(self.resting.since.load(Relaxed))
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.state.requests.fetch_sub(bytes, Relaxed);
+        self.connection.requests.give_back(bytes);
+        self.state.owner.requests.give_back(bytes, self.settles);
+        self.give_back_to_server(bytes);
+    }
+
+    /// Whether its request, of which nothing is there now, is waited for.
+    ///
+    /// # Errors
+    /// `DEADLINE_EXCEEDED`: it has not arrived in time. `OVERLOADED`: it had to make room.
+    pub(super) fn goes_on(&self, context: &Context<'_>) -> Result<(), Rejection> {
+        let limits = &self.connection.server.limits;
+        match self.state.unfinished(context) {
+            None => Ok(()),
+            Some(Unfinished::Stalled) => Err(refusals::stalled(limits.stall_max)),
+            Some(Unfinished::Reset) => Err(refusals::reset()),
+            Some(Unfinished::Full) => Err(refusals::server(limits.server_bytes_max)),
+        }
+    }
+
+    /// Counts bytes of its answer, which are held until the client takes them.
+    pub(super) fn answers(&self, bytes: usize) {
+        if self.state.answers.load(Relaxed) == 0 {
+            self.state.sending.begin(self.now());
+        }
+        // The sweep sees this beginning, or no answer.
+        self.state.answers.fetch_add(bytes, Release);
+        let server = &self.connection.server;
+        let limits = &server.limits;
+        let over = [
+            server.answers.add(bytes) > limits.answers_max(),
+            self.state.owner.answers.add(bytes) > limits.answers_of(self.state.owner.kind),
+            // A trusted proxy's connection has no bound of its own, here either.
+            self.connection.answers.add(bytes) > limits.answers_of_connection()
+                && !self.connection.is_proxy(),
+        ];
+        if over.contains(&true) {
+            server.answers_are_too_many();
+        }
+    }
+
+    /// Counts headers or trailers of an answer that is an error.
+    pub(crate) fn sends_headers(&self, bytes: usize) {
+        self.connection.sends_headers(bytes);
+    }
+
+    /// The client took a part of its answer.
+    pub(super) fn answer_moved(&self, bytes: usize) {
+        self.state.sending.moved(bytes, self.now());
+    }
+
+    /// The client took the last of these bytes of its answer, or they were dropped.
+    pub(super) fn answered(&self, bytes: usize) {
+        self.state.answers.fetch_sub(bytes, Relaxed);
+        self.connection.answers.give_back(bytes);
+        self.state.owner.answers.give_back(bytes);
+        self.connection.server.answers.give_back(bytes);
+    }
+
+    /// It is too much for its principal.
+    fn limited(&self, limit: Limited, max: usize, wait: Option<Duration>) -> Rejection {
+        let (principal, rpc, setting) = (&*self.state.owner.name, self.rpc, refusals::setting(limit));
+        self.connection.server.metrics.limited(limit);
+        warn_once_a_second!(principal, rpc, setting, max, "refused: a limit of the principal is reached");
+        Rejection {
+            retry_after: wait.map(|wait| Span::from_std(wait).max(Span(1))),
+            ..refusals::limited(principal, limit, max, self.settles)
+        }
+    }
+}
+
+impl Drop for CallAccount {
+    fn drop(&mut self) {
+        self.give_back(self.state.request_bytes());
+        if self.counts && !self.resting.rests.load(Relaxed) {
+            self.state.owner.end_call();
+        }
+        if let Some(number) = self.number {
+            self.connection.ended(number);
+        }
+    }
+}

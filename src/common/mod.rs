@@ -1,0 +1,12 @@
+//! What every room but the domain may use: each file has one duty, and knows no room.
+
+pub(crate) mod crash;
+pub(crate) mod deferred_poll;
+pub mod duration_arg;
+pub(crate) mod log_limit;
+pub(crate) mod misleading;
+pub(crate) mod patient_write;
+pub(crate) mod program;
+pub(crate) mod random;
+pub(crate) mod secret_file;
+pub(crate) mod yielding;

@@ -1,0 +1,5 @@
+//! Fairness between connections: how much one poll of a connection reads and begins, and which connection is polled next.
+
+pub(super) mod adaptive_budget;
+pub(super) mod poll_budget;
+pub(super) mod scheduler;

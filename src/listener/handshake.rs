@@ -1,0 +1,125 @@
+//! How a connection begins: what the client must have sent before it costs more than a place.
+
+use std::io;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::options::Takes;
+use crate::identity::{Peer, Tls};
+use crate::listener::io::tls_or_tcp::Wire;
+use crate::listener::protocol::http1_heads::{HEAD_BYTES_MAX, end_of_head};
+
+/// The first bytes of each HTTP/2 client; a SETTINGS frame follows and belongs to the preface.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const FRAME_HEADER_BYTES: usize = 9;
+const SETTINGS: u8 = 4;
+/// A larger SETTINGS frame is not waited for: HTTP/2 refuses it.
+const SETTINGS_BYTES_MAX: usize = 16_384;
+
+/// A connection that HTTP can take over.
+pub(super) struct Opened {
+    /// Whether it speaks HTTP/1.1, on a listener that takes it.
+    pub(super) http1: bool,
+    pub(super) wire: Wire,
+    pub(super) peer: Peer,
+    pub(super) read_before: BytesMut,
+}
+
+/// The handshake of TLS, where the server speaks it, and the preface of HTTP/2 or the first head of HTTP/1.1.
+pub(super) async fn opened(
+    stream: TcpStream,
+    from: IpAddr,
+    tls: Option<Arc<Tls>>,
+    takes: Takes,
+) -> io::Result<Opened> {
+    let mut peer = Peer::at(from);
+    let mut wire = match tls {
+        None => Wire::Plain(stream),
+        Some(tls) => {
+            let config = match takes {
+                Takes::Grpc => &tls.config,
+                Takes::Http => &tls.http_config,
+            };
+            let stream = TlsAcceptor::from(Arc::clone(config)).accept(stream).await?;
+            let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            peer.chain = chain.iter().map(|one| one.clone().into_owned()).collect();
+            Wire::Tls(Box::new(stream))
+        }
+    };
+    let read_before = read(&mut wire, takes).await?;
+    let http1 = takes == Takes::Http && !begins_as_http2(&read_before);
+    Ok(Opened { http1, wire, peer, read_before })
+}
+
+/// Reads until the preface is whole, or until what came can be none; HTTP/2 says to the client what is wrong
+/// with that. Returns all that was read.
+async fn read(stream: &mut (impl AsyncRead + Unpin), takes: Takes) -> io::Result<BytesMut> {
+    let mut bytes = BytesMut::with_capacity(256);
+    while !is_decided(&bytes) || takes == Takes::Http && !begins_as_http2(&bytes) && !is_head(&bytes) {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(bytes)
+}
+
+/// Whether these bytes are the first of HTTP/2, or may become them.
+fn begins_as_http2(bytes: &[u8]) -> bool {
+    PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
+}
+
+/// Whether these bytes have a whole head of HTTP/1.1, or are more than one may have. An empty line before it is skipped.
+fn is_head(bytes: &[u8]) -> bool {
+    bytes.len() >= HEAD_BYTES_MAX || end_of_head(bytes.strip_prefix(b"\r\n").unwrap_or(bytes)).is_some()
+}
+
+/// Whether nothing more must come before HTTP/2 can take over.
+fn is_decided(bytes: &[u8]) -> bool {
+    let (head, rest) = bytes.split_at(bytes.len().min(PREFACE.len()));
+    if !PREFACE.starts_with(head) {
+        return true;
+    }
+    let Some((header, payload)) = rest.split_at_checked(FRAME_HEADER_BYTES) else { return false };
+    let &[high, middle, low, kind, ..] = header else { return false };
+    let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+    kind != SETTINGS || length > SETTINGS_BYTES_MAX || payload.len() >= length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preface_is_whole_with_its_settings() {
+        let frame = |length: u8, kind: u8| [&[0, 0, length, kind, 0, 0, 0, 0, 0][..], &[7; 12]].concat();
+        let whole = [PREFACE, &frame(12, SETTINGS)].concat();
+        for cut in 0..whole.len() {
+            assert!(!is_decided(&whole[..cut]), "after {cut} bytes");
+        }
+        assert!(is_decided(&whole));
+        assert!(is_decided(&[&whole[..], b"and a call"].concat()));
+    }
+
+    #[test]
+    fn a_head_of_http1_is_waited_for_as_a_whole() {
+        let head = b"\r\nPOST / HTTP/1.1\r\nhost: a\r\n\r\n";
+        assert!((0..head.len()).all(|cut| !is_head(&head[..cut])));
+        assert!(is_head(head) && !begins_as_http2(head));
+        assert!(is_head(&[b'a'; HEAD_BYTES_MAX]), "longer than any head");
+        assert!(begins_as_http2(b"PR") && !begins_as_http2(b"PO"));
+    }
+
+    #[test]
+    fn what_can_be_no_preface_is_not_waited_for() {
+        assert!(is_decided(b"GET / HTTP/1.1\r\n"));
+        assert!(is_decided(b"PRI * HTTP/1"));
+        assert!(is_decided(&[PREFACE, &[0, 0, 9, 1, 0, 0, 0, 0, 1]].concat()), "a frame of another type");
+        assert!(is_decided(&[PREFACE, &[1, 0, 0, SETTINGS, 0, 0, 0, 0, 0]].concat()), "too large");
+    }
+}

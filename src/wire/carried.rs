@@ -1,0 +1,110 @@
+//! What a settlement carries, and the label of a claim: docs/contract.md, section 5. Beyond its bound it is left out, cut or
+//! clamped, and refuses nothing.
+
+use super::errors::DESCRIPTION_MAX;
+use super::fields::{Fields, is_plain};
+use super::fit::cut;
+use crate::domain::{Span, Violation};
+
+/// The longest `event_type`, in bytes: it is a label.
+const EVENT_TYPE_MAX: usize = 128;
+/// The longest delay that a caller may ask for, in nanoseconds: 30 days.
+const DELAY_MAX: i64 = 30 * 86_400 * 1_000_000_000;
+
+impl Fields<'_> {
+    /// A field beyond its bound, and what was done with it.
+    pub(super) fn corrected(&mut self, field: &str, description: impl Into<String>) {
+        let description = cut(&description.into(), DESCRIPTION_MAX);
+        self.corrected.push(Violation { field: field.into(), description });
+    }
+
+    /// The `event_type`: a label, which refuses nothing.
+    pub(super) fn event_type(&mut self, value: String) -> String {
+        if value.len() <= EVENT_TYPE_MAX && is_plain(&value) {
+            return value;
+        }
+        let label = label(&value);
+        if label != value {
+            let bytes = value.len();
+            self.corrected(
+                "event_type",
+                format!("has {bytes} bytes or control characters: cut to {EVENT_TYPE_MAX} bytes, replaced"),
+            );
+        }
+        label
+    }
+
+    /// The delay that a settlement asks for, taken as the nearest one that is allowed: what a settlement reports is worth
+    /// more than its delay.
+    pub(super) fn delay(&mut self, field: &str, value: &prost_types::Duration) -> Span {
+        let (asked, taken) = (nanos(value), nanos(value).clamp(0, DELAY_MAX));
+        if asked != taken {
+            let seconds = taken / 1_000_000_000;
+            self.corrected(field, format!("is out of bounds, 0s to 30 days: taken as {seconds}s"));
+        }
+        Span(taken / 1_000)
+    }
+
+    /// The lease that a Renew asks for; `None` where that is negative, so that it gets the policy's. A long one is clamped
+    /// by the policy.
+    pub(super) fn asked_lease(&mut self, value: &prost_types::Duration) -> Option<Span> {
+        let nanos = nanos(value);
+        if nanos < 0 {
+            self.corrected("lease", "is negative: taken as unset");
+            return None;
+        }
+        Some(Span(nanos / 1_000))
+    }
+
+    /// What a settlement carries, where that is not larger than `max` bytes.
+    pub(super) fn carried<'b>(&mut self, field: &str, value: &'b [u8], max: usize) -> Option<&'b [u8]> {
+        if value.len() > max {
+            self.corrected(field, format!("has {} bytes, at most {max} are stored: left out", value.len()));
+            return None;
+        }
+        Some(value)
+    }
+}
+
+/// Saturates beyond some 292 years.
+fn nanos(value: &prost_types::Duration) -> i64 {
+    value.seconds.saturating_mul(1_000_000_000).saturating_add(value.nanos.into())
+}
+
+/// An `event_type` as it is counted and logged. Control characters are replaced, and what is longer than a label may be is
+/// cut between characters.
+fn label(value: &str) -> String {
+    let mut label = String::new();
+    for c in value.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }) {
+        if label.len() + c.len_utf8() > EVENT_TYPE_MAX {
+            break;
+        }
+        label.push(c);
+    }
+    label
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::fields::Limits;
+
+    #[test]
+    fn an_event_type_is_cut_between_characters_and_has_no_control_characters() {
+        for (given, label) in [
+            (String::new(), String::new()),
+            ("order.paid".into(), "order.paid".into()),
+            ("t".repeat(129), "t".repeat(128)),
+            ("a\nb\u{85}".into(), "a\u{fffd}b\u{fffd}".into()),
+            ("\u{e9}".repeat(100), "\u{e9}".repeat(64)),
+            (format!("x{}", "\u{e9}".repeat(100)), format!("x{}", "\u{e9}".repeat(63))),
+            // Three bytes stand for each of one.
+            ("\n".repeat(128), "\u{fffd}".repeat(42)),
+        ] {
+            let limits = Limits::default();
+            let mut fields = Fields::new(&limits);
+            assert_eq!(fields.event_type(given.clone()), label, "{given:?}");
+            assert_eq!(fields.corrected.len(), usize::from(given != label), "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Between messages and the core's types: the only place that knows both. Fields, conversions, refusals, and what
+//! of an answer fits.
+
+mod carried;
+pub(crate) mod convert;
+pub(crate) mod digest;
+pub(crate) mod entry;
+pub(crate) mod errors;
+pub(crate) mod fields;
+pub(crate) mod fit;
+pub(crate) mod lookup;
+pub(crate) mod policy;
+pub(crate) mod reasons;
+pub(crate) mod words;
