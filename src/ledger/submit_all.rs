@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::claims::answers::{AnswerTo, Answers};
-use super::claims::chain::{Chain, Request};
 use super::refusals::lost;
 use super::{Asked, Ledger, runtime};
 use crate::common::yielding::{give_way, in_stretches};
 use crate::domain::{Answer, KeyHash, Rejection, Submission};
+use crate::ledger::claims::request::{Chain, Request};
 use crate::metrics;
 use crate::traces::CallSpan;
 

@@ -7,11 +7,11 @@ use tokio::sync::oneshot;
 use super::Ledger;
 use super::answer_log;
 use super::claims::answers::AnswerTo;
-use super::claims::chain::{Chain, Request};
 use super::refusals::lost;
 use super::runtime::Instant;
 use super::waiting::{Caller, Looks, Together, WaitEnds, answered_later};
 use crate::domain::{Answer, Submission};
+use crate::ledger::claims::request::{Chain, Request};
 use crate::metrics;
 use crate::traces::CallSpan;
 

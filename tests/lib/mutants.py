@@ -18,7 +18,7 @@ CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
 ENTRANCE = "src/domain/entrance.rs"
 OPERATE = "src/domain/operate.rs"
-BATCH = "src/ledger/claims/batch.rs"
+BATCH = "src/ledger/claims/round/mod.rs"
 PG_AUDIT = "src/store/postgres/audit.rs"
 PG_ENTRIES = "src/store/postgres/entry_statements.rs"
 PG_ENTRY_ROWS = "src/store/postgres/entries.rs"
@@ -36,24 +36,24 @@ LITE_OPERATORS = "src/store/sqlite/operators.rs"
 LITE_POLICIES = "src/store/sqlite/policies.rs"
 LITE_PURGE = "src/store/sqlite/purge.rs"
 LITE_UPKEEP = "src/store/sqlite/upkeep.rs"
-CONNECT = "src/store/postgres/connect.rs"
-LINK = "src/store/postgres/link.rs"
+CONNECT = "src/store/postgres/connection/connect.rs"
+LINK = "src/store/postgres/connection/link.rs"
 PURGE = "src/ledger/upkeep/purge.rs"
 PURGE_TURN = "src/ledger/upkeep/purge_turn.rs"
 QUEUE = "src/ledger/claims/queue/mod.rs"
-LANE = "src/ledger/claims/lane.rs"
-ROUND_ROBIN = "src/ledger/claims/round_robin.rs"
+LANE = "src/ledger/claims/queue/lane.rs"
+ROUND_ROBIN = "src/ledger/claims/queue/fair.rs"
 ANSWERS = "src/ledger/claims/answers.rs"
-CHAIN = "src/ledger/claims/chain.rs"
-FAILURES = "src/ledger/claims/failures.rs"
-STATEMENT = "src/ledger/claims/statement.rs"
-CLAIMS_FOLD = "src/ledger/claims/fold.rs"
+CHAIN = "src/ledger/claims/request.rs"
+FAILURES = "src/ledger/claims/round/failures.rs"
+STATEMENT = "src/ledger/claims/round/timed.rs"
+CLAIMS_FOLD = "src/ledger/claims/round/decide.rs"
 DOMAIN_FOLD = "src/domain/fold.rs"
 GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
 MESH = "proof::live::mesh"
-ACKNOWLEDGED = "store::postgres::acknowledged"
+ACKNOWLEDGED = "store::postgres::connection::lost_commits"
 ENVOY = "deploy/envoy/envoy.yaml"
 DIRECT = "proof::direct"
 SERVICE_CONFIG = "deploy/clients/service-config.json"
@@ -186,10 +186,10 @@ MUTANTS = [
         (PG_ENTRIES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
     ]),
     Mutant("C4", "what ends a claim does not wait for its row", "availability::a_settlement", [
-        ("src/ledger/claims/locked.rs", "chain.split(ends_a_claim)", "chain.split(|request| !ends_a_claim(request))"),
+        ("src/ledger/claims/locked_rows.rs", "chain.split(ends_a_claim)", "chain.split(|request| !ends_a_claim(request))"),
     ]),
     Mutant("C5", "sessions are opened however many were left behind", "availability::an_absent", [
-        ("src/store/postgres/left_behind.rs", "if left < max {", "if left < max * 100 {"),
+        ("src/store/postgres/connection/orphans.rs", "if left < max {", "if left < max * 100 {"),
     ]),
     Mutant("C6", "a silent session is waited for as long as before", "availability::a_silent", [
         (STATEMENT, "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);"),
@@ -198,7 +198,7 @@ MUTANTS = [
         ("src/ledger/upkeep/probe.rs", "steady && unanswered < UNANSWERED_MAX", "steady"),
     ]),
     Mutant("C8", "a statement that takes too long is refused whole", "batches::", [
-        ("src/ledger/claims/failures.rs", "if part.len() > 1 && self.timeouts < TIMEOUTS_MAX =>", "if part.len() > 1 && self.timeouts > TIMEOUTS_MAX =>"),
+        ("src/ledger/claims/round/failures.rs", "if part.len() > 1 && self.timeouts < TIMEOUTS_MAX =>", "if part.len() > 1 && self.timeouts > TIMEOUTS_MAX =>"),
     ]),
     Mutant("C9", "an operator's job trusts a session that was idle", "availability::a_silent", [
         ("src/ledger/operators/tries.rs", "self.answered.elapsed() > FRESH\n", "self.answered.elapsed() > FRESH * 3_600\n"),
@@ -380,7 +380,7 @@ MUTANTS = [
         ("src/server/log_queue.rs", "const ENDS_WITHIN: Duration = Duration::from_secs(1);", "const ENDS_WITHIN: Duration = Duration::from_hours(1);"),
     ]),
     Mutant("KL4", "each command of a batch has its ERROR line", "process::log", [
-        ("src/ledger/claims/batch.rs", "WRITTEN.turn(alert.reason.word(), Instant::now())", "WRITTEN.turn(alert.reason.word(), Instant::now()).or(Some(Default::default()))"),
+        ("src/ledger/claims/round/mod.rs", "WRITTEN.turn(alert.reason.word(), Instant::now())", "WRITTEN.turn(alert.reason.word(), Instant::now()).or(Some(Default::default()))"),
     ]),
     Mutant("KL5", "each notice of Postgres has its line", "process::log", [
         ("src/server/bounded_lines.rs", '|| line.target() == "sqlx::postgres::notice";', '|| line.target() == "sqlx::postgres::notices";'),
@@ -679,7 +679,7 @@ MUTANTS = [
         (QUEUE, "lane.waiting(&chain.key) + more <= few", "lane.waiting(&chain.key) == 0 || more <= few"),
     ]),
     Mutant("U5", "batches are large while several consumers are served", "crowd::", [
-        ("src/ledger/claims/batch_bound.rs", "max.min(self.fits.unwrap_or_else(|| fits(ASSUMED)))", "max.max(self.fits.unwrap_or_else(|| fits(ASSUMED)))"),
+        ("src/ledger/claims/queue/batch_bound.rs", "max.min(self.fits.unwrap_or_else(|| fits(ASSUMED)))", "max.max(self.fits.unwrap_or_else(|| fits(ASSUMED)))"),
     ]),
     Mutant("U2", "a server does not start on the next schema", "proof::live::versions", [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
@@ -781,32 +781,32 @@ MUTANTS = [
     Mutant("H7", "commands for one key are carried out one by one", "hot::", [
         (CLAIMS_FOLD, "if chain.together > 0 { chain.together.min(self.together_max) } else { self.together_max }", "1.min(chain.together + self.together_max)"),
     ]),
-    Mutant("H8", "the backlog of one consumer is served to its end", "ledger::claims::round_robin", [
+    Mutant("H8", "the backlog of one consumer is served to its end", "ledger::claims::queue::fair", [
         (ROUND_ROBIN, "self.deficit = self.deficit.checked_sub(next.len())?;", "self.deficit = self.deficit.saturating_sub(next.len());"),
     ]),
-    Mutant("RR1", "a consumer saves its turns up", "ledger::claims::round_robin", [
+    Mutant("RR1", "a consumer saves its turns up", "ledger::claims::queue::fair", [
         (ROUND_ROBIN, "                    self.current = None;\n                    self.backlog = Backlog::default();", "                    self.current = None;\n                    self.backlog = Backlog { deficit: self.backlog.deficit + 40, ..Backlog::default() };"),
     ]),
-    Mutant("RR2", "whoever has had its turn has the next one too", "ledger::claims::round_robin", [
+    Mutant("RR2", "whoever has had its turn has the next one too", "ledger::claims::queue::fair", [
         (ROUND_ROBIN, "self.order.push_back(consumer.clone());\n                self.others.insert(consumer, before);", "self.order.push_front(consumer.clone());\n                self.others.insert(consumer, before);"),
     ]),
-    Mutant("RR3", "the time of a command has that of its statement in it", "ledger::claims::batch_bound", [
-        ("src/ledger/claims/batch_bound.rs", "slopes.push((one.nanos - other.nanos) / more);", "slopes.push(one.nanos / one.commands.max(1));"),
+    Mutant("RR3", "the time of a command has that of its statement in it", "ledger::claims::queue::batch_bound", [
+        ("src/ledger/claims/queue/batch_bound.rs", "slopes.push((one.nanos - other.nanos) / more);", "slopes.push(one.nanos / one.commands.max(1));"),
     ]),
-    Mutant("RR4", "one batch that waited for a row makes all others small", "ledger::claims::batch_bound", [
-        ("src/ledger/claims/batch_bound.rs", "let middle = slopes.len() / 2;", "let middle = slopes.len().saturating_sub(1);"),
+    Mutant("RR4", "one batch that waited for a row makes all others small", "ledger::claims::queue::batch_bound", [
+        ("src/ledger/claims/queue/batch_bound.rs", "let middle = slopes.len() / 2;", "let middle = slopes.len().saturating_sub(1);"),
     ]),
     Mutant("RR5", "what batches took is not measured", "ledger::claims::queue", [
         (QUEUE, "self.waiting().bound.carried(commands, took);", "self.waiting().bound.carried(commands, took * 0);"),
     ]),
-    Mutant("RR6", "slow batches are parted beyond the least", "ledger::claims::batch_bound", [
-        ("src/ledger/claims/batch_bound.rs", "unwrap_or(usize::MAX).max(LEAST)", "unwrap_or(usize::MAX).max(LEAST / 8)"),
+    Mutant("RR6", "slow batches are parted beyond the least", "ledger::claims::queue::batch_bound", [
+        ("src/ledger/claims/queue/batch_bound.rs", "unwrap_or(usize::MAX).max(LEAST)", "unwrap_or(usize::MAX).max(LEAST / 8)"),
     ]),
-    Mutant("H9", "each worker takes whatever waits", "ledger::claims::away", [
-        ("src/ledger/claims/away.rs", "if commands >= worth || self.batches.is_empty() {", "if commands > 0 || worth == 0 || self.batches.is_empty() {"),
+    Mutant("H9", "each worker takes whatever waits", "ledger::claims::queue::in_flight", [
+        ("src/ledger/claims/queue/in_flight.rs", "if commands >= worth || self.batches.is_empty() {", "if commands > 0 || worth == 0 || self.batches.is_empty() {"),
     ]),
-    Mutant("H10", "what waits stands still for as long as a session hangs", "ledger::claims::away", [
-        ("src/ledger/claims/away.rs", "Duration::from_millis(5);", "Duration::from_mins(5);"),
+    Mutant("H10", "what waits stands still for as long as a session hangs", "ledger::claims::queue::in_flight", [
+        ("src/ledger/claims/queue/in_flight.rs", "Duration::from_millis(5);", "Duration::from_mins(5);"),
     ]),
     Mutant("G1", "an entry that went while an insert ran is told as met", "stores::met", [
         (PG_ENTRIES, " AND r.key NOT IN (SELECT f.key FROM fresh f)", ""),
@@ -860,7 +860,7 @@ MUTANTS = [
         ("migrations/postgres/0007_key_format.sql", "IF EXISTS (SELECT FROM ledger.entries) THEN", "IF false THEN"),
     ]),
     Mutant("K8", "a server that is named second is never tried", "schema::servers", [
-        ("src/store/postgres/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(1) {"),
+        ("src/store/postgres/connection/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(1) {"),
     ]),
     Mutant("K9", "a claim is completed beyond the level that the server knows", "schema::level", [
         (PG_ENTRIES, '            " FROM clock c WHERE c.level <= ",\n            level!(),\n            " AND c.serves_from <= ",\n            known!(),\n            ") AS r\nWHERE e.key = ANY (ARRAY[r.key]) AND e.token', '            " FROM clock c WHERE c.serves_from <= ",\n            known!(),\n            ") AS r\nWHERE e.key = ANY (ARRAY[r.key]) AND e.token'),
@@ -926,10 +926,10 @@ MUTANTS = [
         ("src/store/postgres/quiet.rs", ">= STIR", ">= Duration::ZERO"),
     ]),
     Mutant("R11", "claims are guessed to be new whatever they met", "faults::", [
-        ("src/ledger/claims/guess.rs", "<= ALL / 2", "<= ALL"),
+        ("src/ledger/claims/duplicate_rate.rs", "<= ALL / 2", "<= ALL"),
     ]),
     Mutant("R12", "claims look first for ever", "faults::", [
-        ("src/ledger/claims/fold.rs", "matches!(found, Found::Absent)).collect();", "matches!(found, Found::Collision)).collect();"),
+        ("src/ledger/claims/round/decide.rs", "matches!(found, Found::Absent)).collect();", "matches!(found, Found::Collision)).collect();"),
     ]),
     Mutant("R13", "calls have as many threads as there are processors, whatever is set", "process::as_many", [
         ("src/server/config/mod.rs", "        match self.threads {\n", "        match self.threads / 257 {\n"),
@@ -1033,17 +1033,17 @@ MUTANTS = [
     Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
         ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
     ]),
-    Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::later", [
-        ("src/ledger/claims/later.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
+    Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::queue::retry_after", [
+        ("src/ledger/claims/queue/retry_after.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),
     Mutant("L15", "a slow queue asks those whom it refuses to come again as soon as a quick one", "ledger::claims::queue", [
         ("src/ledger/claims/queue/mod.rs", "taken_after(last.since.elapsed())", "taken_after(last.since.elapsed() / 1_000)"),
     ]),
     Mutant("L16", "a claim of unknown outcome is granted once more where others came after it", "faults::", [
-        ("src/ledger/claims/fold.rs", "entry.map(|entry| entry.version) != request.over,", "entry.is_none() != request.over.is_none() && entry.is_some_and(|entry| entry.attempts < 2),"),
+        ("src/ledger/claims/round/decide.rs", "entry.map(|entry| entry.version) != request.over,", "entry.is_none() != request.over.is_none() && entry.is_some_and(|entry| entry.attempts < 2),"),
     ]),
     Mutant("L17", "a claim of unknown outcome is granted once more where its entry was deleted since", "faults::", [
-        ("src/ledger/claims/fold.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
+        ("src/ledger/claims/round/decide.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
     ]),
     Mutant("L19", "a connection has all calls begun that it has sent", "edge::floods::frames", [
         ("src/listener/fairness/poll_budget.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
@@ -1240,7 +1240,7 @@ MUTANTS = [
         ("src/server/trust/kept.rs", "filter(|(_, (old, new))| old != new)", "filter(|(_, (old, new))| old != new || !new.is_empty())"),
     ]),
     Mutant("M48", "a session that could not be replaced is not counted", "secrets::sessions", [
-        ("src/store/postgres/renewed.rs", "            opener.replaced().note(purpose, false);\n", ""),
+        ("src/store/postgres/connection/rotation.rs", "            opener.replaced().note(purpose, false);\n", ""),
     ]),
     Mutant("M49", "a server with TLS tells to ask for its health without", "identity::seen", [
         ("src/server/health.rs", "--address https://{address}{domain}", "--address {address}{domain}"),
@@ -1412,13 +1412,13 @@ MUTANTS = [
         (CLAIM, "if let Some(fault) = ClockFault::behind(context) {", "if let Some(fault) = ClockFault::behind(context).filter(|_| false) {"),
     ]),
     Mutant("F2", "nobody looks for what a database that failed over had acknowledged", "proof::live::failover", [
-        ("src/store/postgres/opener.rs", "sought.judge(&rows);", "drop((sought, rows));"),
+        ("src/store/postgres/connection/opener.rs", "sought.judge(&rows);", "drop((sought, rows));"),
     ]),
     Mutant("F3", "an entry that was made again is taken for the one that was lost", ACKNOWLEDGED, [
-        ("src/store/postgres/acknowledged.rs", "Left::Grant { created_at } => there.created_at > created_at", "Left::Grant { .. } => false"),
+        ("src/store/postgres/connection/lost_commits.rs", "Left::Grant { created_at } => there.created_at > created_at", "Left::Grant { .. } => false"),
     ]),
     Mutant("F4", "what nobody could look for is forgotten", ACKNOWLEDGED, [
-        ("src/store/postgres/acknowledged.rs", "for written in self.writes.drain(..) {", "for written in self.writes.drain(..).take(0) {"),
+        ("src/store/postgres/connection/lost_commits.rs", "for written in self.writes.drain(..) {", "for written in self.writes.drain(..).take(0) {"),
     ]),
     Mutant("Y1", "systemd is not told that the server drains", "process::supervisor", [
         ("src/server/serve.rs", "        supervisor.drains();\n", ""),
@@ -1614,15 +1614,15 @@ MUTANTS = [
     Mutant("J6", "a web token that names no key is tried with all keys", "identity::jwt", [
         ("src/identity/jwt/keys.rs", "filter(without_id).take(CANDIDATES_MAX).any(verifies)", "filter(without_id).take(KEYS_MAX).any(verifies)"),
     ]),
-    Mutant("J7", "a host whose name begins like this machine's needs no sslmode", "store::postgres::transport", [
-        ("src/store/postgres/transport.rs", "host.eq_ignore_ascii_case(\"localhost\")", "host.to_ascii_lowercase().starts_with(\"localhost\")"),
+    Mutant("J7", "a host whose name begins like this machine's needs no sslmode", "store::postgres::connection::transport", [
+        ("src/store/postgres/connection/transport.rs", "host.eq_ignore_ascii_case(\"localhost\")", "host.to_ascii_lowercase().starts_with(\"localhost\")"),
     ]),
     Mutant("J8", "any PGSSLMODE counts as a written mode", "process::settings", [
-        ("src/store/postgres/url_tls.rs", "if modes.iter().any(|mode| mode.parse::<PgSslMode>().is_err()) {", "if modes.iter().any(|mode| mode.is_empty()) {"),
-        ("src/store/postgres/servers.rs", "PgConnectOptions::from_str(&url)", "PgConnectOptions::from_str(&url.replace(\"sslmode=sometimes\", \"\"))"),
+        ("src/store/postgres/connection/url_tls.rs", "if modes.iter().any(|mode| mode.parse::<PgSslMode>().is_err()) {", "if modes.iter().any(|mode| mode.is_empty()) {"),
+        ("src/store/postgres/connection/servers.rs", "PgConnectOptions::from_str(&url)", "PgConnectOptions::from_str(&url.replace(\"sslmode=sometimes\", \"\"))"),
     ]),
     Mutant("J9", "of several databases only the first needs a written mode", "process::settings", [
-        ("src/store/postgres/transport.rs", "match servers.iter().find(|server| !is_local(server)) {", "match servers.iter().take(1).find(|server| !is_local(server)) {"),
+        ("src/store/postgres/connection/transport.rs", "match servers.iter().find(|server| !is_local(server)) {", "match servers.iter().take(1).find(|server| !is_local(server)) {"),
     ]),
     Mutant("J10", "a token of the file that a connection remembers never ends", "identity::web_tokens", [
         ("src/identity/door.rs", "(named(snapshot, &known.principal)?, until)", "(named(snapshot, &known.principal)?, None)"),
@@ -1824,16 +1824,16 @@ MUTANTS = [
         ("src/store/entries.rs", "Found::Entry(entry) if entry.key != *key => Found::Collision,", "Found::Entry(entry) if entry.version < 0 => Found::Collision,"),
     ]),
     Mutant("K40", "an option that asks for safety is left out with a warning", "reaching::urls", [
-        ("src/store/postgres/url_options.rs", "        return Err(format!(\"{name} asks for what the ledger does not do: {}\", option.why));", "        return Ok(Becomes::Warning);"),
+        ("src/store/postgres/connection/url_options.rs", "        return Err(format!(\"{name} asks for what the ledger does not do: {}\", option.why));", "        return Ok(Becomes::Warning);"),
     ]),
     Mutant("K41", "a plus in a password of an option is a space", "reaching::urls", [
-        ("src/store/postgres/url.rs", "\"password\" => self.login.password = some(value),", "\"password\" => self.login.password = some(value.replace('+', \" \")),"),
+        ("src/store/postgres/connection/url.rs", "\"password\" => self.login.password = some(value),", "\"password\" => self.login.password = some(value.replace('+', \" \")),"),
     ]),
-    Mutant("K42", "the rest of a password that a slash cut is the name of a database", "store::postgres::url", [
-        ("src/store/postgres/url.rs", "if is_cut || path.contains('@') || path.starts_with('#') {", "if is_cut {"),
+    Mutant("K42", "the rest of a password that a slash cut is the name of a database", "store::postgres::connection::url", [
+        ("src/store/postgres/connection/url.rs", "if is_cut || path.contains('@') || path.starts_with('#') {", "if is_cut {"),
     ]),
     Mutant("K43", "sslmode=require does not look at the authority that is named", "reaching::certificates", [
-        ("src/store/postgres/transport.rs", "if is_required && names_root { options.ssl_mode(PgSslMode::VerifyCa) } else { options }", "if is_required && names_root { options.ssl_mode(PgSslMode::Require) } else { options }"),
+        ("src/store/postgres/connection/transport.rs", "if is_required && names_root { options.ssl_mode(PgSslMode::VerifyCa) } else { options }", "if is_required && names_root { options.ssl_mode(PgSslMode::Require) } else { options }"),
     ]),
     Mutant("K44", "used-up transaction ids are the fault of a row", "reaching::sqlstates", [
         (ERRORS, "(\"54000\", Some(routine)) if WRAPAROUND.contains(&routine) => return Unavailable,", "(\"54000\", Some(routine)) if WRAPAROUND.contains(&routine) => return Permanent,"),
@@ -1881,25 +1881,25 @@ MUTANTS = [
         ("src/store/postgres/migrate.rs", "const NO_RIGHT: &str = \"42501\";", "const NO_RIGHT: &str = \"42500\";"),
     ]),
     Mutant("K59", "a libpq variable that asks for safety is passed over", "reaching::variables", [
-        ("src/store/postgres/url_options.rs", "        if !value.is_empty() && !option.same.contains(&value.as_str()) {", "        if value.is_empty() && option.same.contains(&value.as_str()) {"),
+        ("src/store/postgres/connection/url_options.rs", "        if !value.is_empty() && !option.same.contains(&value.as_str()) {", "        if value.is_empty() && option.same.contains(&value.as_str()) {"),
     ]),
-    Mutant("RP1", "an option of libpq behind a password is taken for a part of it", "store::postgres::url", [
-        ("src/store/postgres/url.rs", "if !is_known(name) && (before ==", "if (before =="),
+    Mutant("RP1", "an option of libpq behind a password is taken for a part of it", "store::postgres::connection::url", [
+        ("src/store/postgres/connection/url.rs", "if !is_known(name) && (before ==", "if (before =="),
     ]),
     Mutant("RP2", "an option with an @ is taken for a password that was cut", "reaching::urls", [
-        ("src/store/postgres/url.rs", "is_some_and(|(name, _)| is_known(name))", "is_some_and(|(name, _)| name.is_empty())"),
+        ("src/store/postgres/connection/url.rs", "is_some_and(|(name, _)| is_known(name))", "is_some_and(|(name, _)| name.is_empty())"),
     ]),
-    Mutant("RP3", "the name of a host is verified as its address", "store::postgres::url", [
-        ("src/store/postgres/url.rs", "if is_renamed && self.is_full() {", "if is_renamed && self.is_full() && self.place.hosts.is_empty() {"),
+    Mutant("RP3", "the name of a host is verified as its address", "store::postgres::connection::url", [
+        ("src/store/postgres/connection/url.rs", "if is_renamed && self.is_full() {", "if is_renamed && self.is_full() && self.place.hosts.is_empty() {"),
     ]),
-    Mutant("RP4", "several ports of the environment are port 5432", "store::postgres::environment", [
-        ("src/store/postgres/environment.rs", "get(\"PGPORT\").filter(|ports| !ports.is_empty())", "get(\"PGPORT\").filter(|ports| ports.parse::<u16>().is_ok())"),
+    Mutant("RP4", "several ports of the environment are port 5432", "store::postgres::connection::environment", [
+        ("src/store/postgres/connection/environment.rs", "get(\"PGPORT\").filter(|ports| !ports.is_empty())", "get(\"PGPORT\").filter(|ports| ports.parse::<u16>().is_ok())"),
     ]),
     Mutant("RP5", "an empty authority of the environment is the name of a file", "reaching::variables", [
-        ("src/store/postgres/environment.rs", "not_empty(variable, Some(&value))?;", "not_empty(variable, Some(&value)).or_else(|why| if variable == ROOT_VARIABLE { Ok(()) } else { Err(why) })?;"),
+        ("src/store/postgres/connection/environment.rs", "not_empty(variable, Some(&value))?;", "not_empty(variable, Some(&value)).or_else(|why| if variable == ROOT_VARIABLE { Ok(()) } else { Err(why) })?;"),
     ]),
-    Mutant("RP6", "a file of the environment that cannot be read is not named", "store::postgres::environment", [
-        ("src/store/postgres/place.rs", "options.chain(variables).find_map(", "options.chain(variables.take(0)).find_map("),
+    Mutant("RP6", "a file of the environment that cannot be read is not named", "store::postgres::connection::environment", [
+        ("src/store/postgres/connection/place.rs", "options.chain(variables).find_map(", "options.chain(variables.take(0)).find_map("),
     ]),
     Mutant("RP7", "a reserved word names a schema", "schema::names", [
         ("src/store/postgres/schema_name.rs", "if RESERVED.contains(&name) {", "if name == \"order\" {"),

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::crew::Crew;
-use super::guess::Guess;
-use super::locked::Locked;
-use super::pulse::Pulse;
 use super::queue::Queue;
-use super::recent::RecentClock;
 use crate::ledger::changes::Changes;
+use crate::ledger::claims::duplicate_rate::Guess;
+use crate::ledger::claims::live_workers::Crew;
+use crate::ledger::claims::locked_rows::Locked;
+use crate::ledger::claims::store_clock::RecentClock;
+use crate::ledger::claims::store_clock::last_response::Pulse;
 use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::metrics::Metrics;

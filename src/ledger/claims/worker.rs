@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use super::batch::{Leftover, Round};
-use super::chain::Chain;
-use super::locked::row_held;
 use super::queue::{AtStore, Queue};
 use super::shared::Shared;
-use super::statement::within;
 use crate::common::crash;
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Key, KeyHash, Rejection};
+use crate::ledger::claims::locked_rows::row_held;
+use crate::ledger::claims::request::Chain;
+use crate::ledger::claims::round::timed::within;
+use crate::ledger::claims::round::{Leftover, Round};
 use crate::ledger::refusals::{lost, store_unavailable};
 use crate::ledger::runtime::{Instant, sleep, timeout, yield_now};
 use crate::metrics::Statement;
@@ -242,9 +242,9 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::super::answers::AnswerTo;
-    use super::super::chain::Request;
     use super::*;
     use crate::domain::{Command, Key, Settle, Span};
+    use crate::ledger::claims::request::Request;
     use crate::traces::CallSpan;
 
     #[test]

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::ledger::claims::chain::{Chain, Request};
 use crate::ledger::claims::queue::Queue;
+use crate::ledger::claims::request::{Chain, Request};
 use crate::ledger::runtime::{Instant, Mutex};
 
 use crate::domain::Key;

@@ -12,7 +12,6 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tokio::time::{Instant, sleep};
 
-use super::connect::{schema, unavailable};
 use super::errors::{of_sqlx, said, said_of_migration};
 use super::owner::{Whose, whose};
 use super::schema_name::SchemaName;
@@ -20,6 +19,7 @@ use super::statements::{KEY_FORMAT, SCHEMA};
 use crate::common::log_limit::warn_once_a_second;
 use crate::store::StoreError;
 use crate::store::migrations::newest;
+use crate::store::postgres::connection::connect::{schema, unavailable};
 use crate::store::schema::{finds, still};
 
 /// How a migration makes way for those who serve.

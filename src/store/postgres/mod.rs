@@ -1,42 +1,26 @@
 //! The ledger on Postgres, 14 to 18.
 
-mod acknowledged;
 mod audit;
-mod backend;
-mod connect;
+mod connection;
 mod counting;
 mod entries;
 mod entry_statements;
-mod environment;
 mod errors;
 mod holds;
-mod left_behind;
-mod link;
 mod listing;
 pub(super) mod migrate;
 mod names;
-mod opener;
 mod operators;
 mod owner;
-mod place;
 mod policies;
 mod purge;
 mod quiet;
-mod renewed;
-mod replaced;
 mod replays;
 mod rights;
 mod schema_name;
-mod servers;
-mod session;
-mod source;
 pub(super) mod statement_list;
 pub(super) mod statements;
-mod transport;
 mod upkeep;
-mod url;
-mod url_options;
-mod url_tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,16 +36,17 @@ use super::schema::still;
 use super::{Fault, Purpose, Session, Store, StoreError};
 use crate::common::program::program;
 use crate::domain::{ClockLimits, KeyHash, StoreTime};
-use connect::How;
+use connection::connect;
+use connection::connect::How;
+use connection::opener::Opener;
+use connection::rotation::Renewed;
+use connection::servers::Servers;
+use connection::session::PgSession;
 use errors::of_sqlx;
 use migrate::Pace;
-use opener::Opener;
-use renewed::Renewed;
-use servers::Servers;
-use session::PgSession;
 
+pub use connection::source::{PostgresSource, UrlSource, WrongSource};
 pub use schema_name::SchemaName;
-pub use source::{PostgresSource, UrlSource, WrongSource};
 
 /// How to reach Postgres.
 #[derive(Clone, Debug)]

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::left_behind;
 use super::statements as sql;
 use super::{
     audit, counting, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep,
 };
+use crate::store::postgres::connection::orphans;
 
 /// See the module.
 pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -16,7 +16,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         sql::SCHEMA,
         sql::BEGUN,
         sql::PROVE,
-        left_behind::LEFT_BEHIND,
+        orphans::LEFT_BEHIND,
         entry_statements::LOAD,
         entry_statements::LOAD_ONE,
         entry_statements::INSERT,

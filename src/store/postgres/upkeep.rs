@@ -6,12 +6,12 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row as _};
 use uuid::Uuid;
 
-use super::connect::unavailable;
 use super::errors::of_sqlx;
 use super::schema_name::SchemaName;
 use super::{PgSession, place, serves};
 use crate::domain::{ClockLimits, KeyHash, PurgeWorker, Reading, Span, StoreTime, TOKEN_CLOCK_MAX};
 use crate::store::numbers::number;
+use crate::store::postgres::connection::connect::unavailable;
 use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, acceptable};
 use crate::store::{Created, Fault, PurgeTurn, Replica, StoreError, Upkeep};
 

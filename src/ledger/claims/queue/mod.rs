@@ -13,6 +13,12 @@
 //!
 //! So a claim of a consumer with a small backlog waits for one batch that is at the store, at the most, and is in the next one.
 
+mod batch_bound;
+mod fair;
+mod in_flight;
+mod lane;
+mod retry_after;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -21,12 +27,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Reason, Rejection};
-use crate::ledger::claims::away::{Away, WORTH};
-use crate::ledger::claims::batch_bound::BatchBound;
-use crate::ledger::claims::chain::Chain;
-use crate::ledger::claims::lane::{LANES, Lane, few};
-use crate::ledger::claims::later::Later;
-use crate::ledger::claims::round_robin::RoundRobin;
+use crate::ledger::claims::queue::batch_bound::BatchBound;
+use crate::ledger::claims::queue::fair::RoundRobin;
+use crate::ledger::claims::queue::in_flight::{Away, WORTH};
+use crate::ledger::claims::queue::lane::{LANES, Lane, few};
+use crate::ledger::claims::queue::retry_after::Later;
+use crate::ledger::claims::request::Chain;
 use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 

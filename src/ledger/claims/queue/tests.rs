@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::domain::{Claim, Claimant, Command, FailureKind, Key, Settle, Span};
 use crate::ledger::claims::answers::AnswerTo;
-use crate::ledger::claims::chain::Request;
+use crate::ledger::claims::request::Request;
 use crate::ledger::runtime::Instant;
 use crate::traces::CallSpan;
 

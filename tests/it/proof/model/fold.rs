@@ -1,4 +1,4 @@
-//! Two calls for the key that a server carries out together, as in `ledger::claims::fold`: one load, two decisions, the
+//! Two calls for the key that a server carries out together, as in `ledger::claims::round::decide`: one load, two decisions, the
 //! second one on what the first one left, and one write.
 //!
 //! Only where the first one changes a row is this another step than two loads at the same moment. (Whoever comes behind

@@ -1,0 +1,225 @@
+//! A connection on which statements are sent, one after the other.
+//!
+//! Behind a pooler of transactions the next one may be carried out by another backend, even by that of another server.
+//! There each statement is a transaction of its own, without a name, which brings its settings along and is asked whose
+//! it is; what it answers counts once its commit was answered, too.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, TryStreamExt as _};
+use sqlx::postgres::{PgConnection, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::{
+    AssertSqlSafe, Connection as _, Either, Execute, Executor, Postgres, Row as _, SqlSafeStr as _, SqlStr,
+};
+
+use crate::store::postgres::connection::backend::{AtWork, Backend};
+use crate::store::postgres::errors::{of_commit, of_sqlx};
+use crate::store::postgres::schema_name::SchemaName;
+use crate::store::postgres::statements as sql;
+use crate::store::{Fault, StoreError};
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::store::postgres) struct Link {
+    connection: PgConnection,
+    schema: SchemaName,
+    pooled: Option<Pooled>,
+    /// Statements are sent within a transaction, which whoever began it ends.
+    within: bool,
+    at_work: AtWork,
+}
+
+/// How transactions run behind a pooler.
+#[derive(Debug)]
+struct Pooled {
+    /// What begins one.
+    begin: Arc<str>,
+    /// When the server was started that had the first one: no other one will do.
+    server_started: Option<i64>,
+}
+
+impl Link {
+    /// To one backend, which has its settings.
+    pub(in crate::store::postgres) fn to_backend(connection: PgConnection, schema: SchemaName) -> Link {
+        Link { connection, schema, pooled: None, within: false, at_work: AtWork::default() }
+    }
+
+    /// To a pooler of transactions: each of them brings these settings, which are written as those of a session.
+    pub(in crate::store::postgres) fn to_pooler(
+        connection: PgConnection,
+        schema: SchemaName,
+        settings: &str,
+    ) -> Link {
+        let settings = settings.replace("SET ", "SET LOCAL ");
+        let begin = format!("BEGIN; {settings}; {}", sql::BEGUN).into();
+        let pooled = Some(Pooled { begin, server_started: None });
+        Link { connection, schema, pooled, within: false, at_work: AtWork::default() }
+    }
+
+    /// From now on each transaction brings this setting, too.
+    pub(in crate::store::postgres) fn keep(&mut self, setting: &str, value: &str) {
+        if let Some(pooled) = &mut self.pooled {
+            pooled.begin =
+                pooled.begin.replacen("BEGIN;", &format!("BEGIN; SET LOCAL {setting} = {value};"), 1).into();
+        }
+    }
+
+    /// Which backend is at work for it.
+    pub(in crate::store::postgres) fn at_work(&self) -> &AtWork {
+        &self.at_work
+    }
+
+    /// Begins a transaction of several statements.
+    pub(in crate::store::postgres) async fn begin(&mut self) -> Result<(), StoreError> {
+        self.start().await?;
+        self.within = true;
+        Ok(())
+    }
+
+    async fn start(&mut self) -> Result<(), StoreError> {
+        let Some(pooled) = &mut self.pooled else {
+            self.connection.execute("BEGIN").await.map_err(of_sqlx)?;
+            return Ok(());
+        };
+        if self.at_work.get().is_some() {
+            let text = "the transaction before was given up, and what follows would be a part of it";
+            return Err(StoreError::NotApplied(Fault::Stale(text.into())));
+        }
+        let begin = sqlx::raw_sql(AssertSqlSafe(Arc::clone(&pooled.begin)));
+        let row = begin.fetch_one(&mut self.connection).await.map_err(not_begun)?;
+        let pid = row.try_get("pid").map_err(not_begun)?;
+        let backend = Backend { pid, started: row.try_get("started").map_err(not_begun)? };
+        self.at_work.set(Some(backend));
+        let server = row.try_get("server_started").map_err(not_begun)?;
+        if *pooled.server_started.get_or_insert(server) == server {
+            return Ok(());
+        }
+        let text = "the pooler has gone over to another server than the one that the session is with";
+        drop(self.rollback().await);
+        Err(StoreError::NotApplied(Fault::Stale(text.into())))
+    }
+
+    /// Ends the transaction: it is applied when this returns well.
+    pub(in crate::store::postgres) async fn commit(&mut self) -> Result<(), StoreError> {
+        self.end("COMMIT").await.map_err(of_commit)
+    }
+
+    /// Ends the transaction: nothing of it is applied.
+    pub(in crate::store::postgres) async fn rollback(&mut self) -> Result<(), StoreError> {
+        self.end("ROLLBACK").await.map_err(of_sqlx)
+    }
+
+    async fn end(&mut self, how: &'static str) -> Result<(), sqlx::Error> {
+        let ended = self.connection.execute(how).await;
+        let is_answered = ended.as_ref().map_or_else(|error| error.as_database_error().is_some(), |_| true);
+        if is_answered {
+            self.within = false;
+            if self.pooled.is_some() {
+                self.at_work.set(None);
+            }
+        }
+        ended.map(drop)
+    }
+
+    /// Says goodbye: nothing of it is at work any more when this returns well.
+    pub(in crate::store::postgres) async fn close(self) -> Result<(), sqlx::Error> {
+        self.connection.close().await?;
+        self.at_work.set(None);
+        Ok(())
+    }
+
+    /// Whether statements are parts of a transaction of several.
+    pub(in crate::store::postgres) fn is_within(&self) -> bool {
+        self.within
+    }
+
+    /// Whether a statement must be made a transaction of its own.
+    fn is_alone(&self) -> bool {
+        self.pooled.is_some() && !self.within
+    }
+
+    /// Ends the transaction of one statement, as that one has ended.
+    async fn end_alone<T>(&mut self, done: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        match &done {
+            Ok(_) => self.commit().await.map_err(carried)?,
+            // The statement's own error says what it is: without a commit nothing was applied.
+            Err(error) if error.as_database_error().is_some() => drop(self.rollback().await),
+            Err(_) => {}
+        }
+        done
+    }
+}
+
+/// Where nothing was begun, nothing was applied: another session may do better.
+fn not_begun(error: sqlx::Error) -> StoreError {
+    match of_sqlx(error) {
+        error @ StoreError::NotApplied(Fault::Unavailable(_) | Fault::Schema(_)) => error,
+        StoreError::NotApplied(fault) => StoreError::NotApplied(Fault::Stale(fault.to_string())),
+        StoreError::Unknown(text) => StoreError::NotApplied(Fault::Stale(text)),
+    }
+}
+
+/// An error of ours on its way through the driver's; see [`of_sqlx`].
+fn carried(error: StoreError) -> sqlx::Error {
+    sqlx::Error::AnyDriverError(Box::new(error))
+}
+
+impl<'c> Executor<'c> for &'c mut Link {
+    type Database = Postgres;
+
+    fn fetch_many<'e, 'q: 'e, E>(
+        self,
+        query: E,
+    ) -> BoxStream<'e, Result<Either<PgQueryResult, PgRow>, sqlx::Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let query = match self.schema.statement(query) {
+            Ok(query) => query,
+            Err(error) => return Box::pin(stream::once(async { Err(error) })),
+        };
+        if !self.is_alone() {
+            return self.connection.fetch_many(query);
+        }
+        let all = async move {
+            self.start().await.map_err(carried)?;
+            let all: Result<Vec<_>, _> = self.connection.fetch_many(query).try_collect().await;
+            let all = self.end_alone(all).await?;
+            Ok::<_, sqlx::Error>(stream::iter(all.into_iter().map(Ok)))
+        };
+        Box::pin(stream::once(all).try_flatten())
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<Option<PgRow>, sqlx::Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let query = match self.schema.statement(query) {
+            Ok(query) => query,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        if !self.is_alone() {
+            return self.connection.fetch_optional(query);
+        }
+        Box::pin(async move {
+            self.start().await.map_err(carried)?;
+            let row = self.connection.fetch_optional(query).await;
+            self.end_alone(row).await
+        })
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        parameters: &'e [PgTypeInfo],
+    ) -> BoxFuture<'e, Result<PgStatement, sqlx::Error>>
+    where
+        'c: 'e,
+    {
+        let rendered = self.schema.render(sql.as_str()).into_owned();
+        self.connection.prepare_with(AssertSqlSafe(rendered).into_sql_str(), parameters)
+    }
+}

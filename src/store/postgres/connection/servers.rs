@@ -1,0 +1,347 @@
+//! The servers of one database: one, or several of which the first that takes writes is the primary.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::common::log_limit::warn_once_a_second;
+use crate::store::postgres::connection::place::Place;
+use crate::store::postgres::connection::source::{PostgresSource, WrongSource};
+use crate::store::postgres::connection::transport;
+use crate::store::postgres::connection::url::PgUrl;
+use crate::store::postgres::connection::url_options::check_environment;
+use crate::store::{Fault, StoreError};
+
+/// How long the files of the source may take to be read.
+const READ_WITHIN: Duration = Duration::from_secs(2);
+/// How many threads may wait for those files at once: a file system that is away gives none of them back.
+const READERS_MAX: usize = 4;
+
+/// See the module.
+#[derive(Clone)]
+pub(in crate::store::postgres) struct Servers {
+    source: PostgresSource,
+    /// Whereto, as it stood at the start. Other sessions of this process are there: all of them stay together.
+    place: Place,
+    /// The database, as it stood at the start: where the URL names none it is the user's.
+    database: String,
+    /// As of the start.
+    all: Vec<PgConnectOptions>,
+    /// Where the next one who connects begins: at the server that took writes last.
+    first: Arc<AtomicUsize>,
+    readers: Arc<Semaphore>,
+}
+
+/// Without the options, which hold a password.
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Servers").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl Servers {
+    /// Reads a source, and its files for the first time.
+    ///
+    /// # Errors
+    /// What is wrong with it, without its password.
+    pub(in crate::store::postgres) fn read(source: &PostgresSource) -> Result<Servers, WrongSource> {
+        let url = source.read()?;
+        check_environment(|name| std::env::var(name).ok()).map_err(|text| source.wrong_url(text))?;
+        for option in &url.ignored {
+            tracing::warn!(
+                option,
+                "the URL of the database has an option that the ledger does not use; it is left out"
+            );
+        }
+        let all = options(&url.place, &url, None).map_err(|text| source.wrong_url(text))?;
+        transport::check(&all, url.place.has_mode()).map_err(|text| source.wrong_url(text))?;
+        let database =
+            all.first().map(|options| options.get_database().unwrap_or_else(|| options.get_username()));
+        Ok(Servers {
+            source: source.clone(),
+            database: database.unwrap_or_default().to_owned(),
+            all,
+            place: url.place,
+            first: Arc::default(),
+            readers: Arc::new(Semaphore::new(READERS_MAX)),
+        })
+    }
+
+    /// How to connect now: the files are read anew, so that a new password is in force for the next connection.
+    async fn current(&self) -> Result<Vec<PgConnectOptions>, StoreError> {
+        if !self.source.has_files() {
+            return Ok(self.all.clone());
+        }
+        let reading = async {
+            let reader = Arc::clone(&self.readers).acquire_owned().await;
+            let servers = self.clone();
+            let read = move || {
+                let _reader = reader;
+                servers.read_again()
+            };
+            spawn_blocking(read).await
+        };
+        let problem = match timeout(READ_WITHIN, reading).await {
+            Ok(Ok(Ok(options))) => return Ok(options),
+            Ok(Ok(Err(wrong))) => wrong.to_string(),
+            Ok(Err(_)) => "the files with the secrets of the database cannot be read".into(),
+            Err(_) => {
+                format!("the files with the secrets of the database are not read within {READ_WITHIN:?}")
+            }
+        };
+        warn_once_a_second!(
+            problem,
+            "no connection to the database can be opened; those that are open go on"
+        );
+        Err(StoreError::NotApplied(Fault::Unavailable(problem)))
+    }
+
+    fn read_again(&self) -> Result<Vec<PgConnectOptions>, WrongSource> {
+        let url = self.source.read()?;
+        if url.place != self.place {
+            warn_once_a_second!(
+                "database_url_file names other servers, another database or other options than at the start: \
+                 only its user and password are in force before a restart"
+            );
+        }
+        options(&self.place, &url, Some(&self.database)).map_err(|text| self.source.wrong_url(text))
+    }
+
+    /// Warns of a way to another machine that does not verify who answers.
+    pub(in crate::store::postgres) fn warn_of_unverified(&self) {
+        transport::warn(&self.all);
+    }
+
+    /// How many there are: by so many is divided what one of them may take.
+    pub(in crate::store::postgres) fn count(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(1).max(1)
+    }
+
+    /// For people, without secrets.
+    pub(in crate::store::postgres) fn describe(&self) -> String {
+        let places: Vec<String> = self.all.iter().map(at).collect();
+        let places = places.join(", ");
+        let Some(options) = self.all.first() else { return places };
+        let tls = transport::word(options.get_ssl_mode());
+        let database = match options.get_database() {
+            Some(database) => database,
+            None if self.source.hides_user() => "of its user's name",
+            None => options.get_username(),
+        };
+        format!("Postgres database {database} on {places} (sslmode={tls})")
+    }
+
+    /// Tries one server after the other until one does, beginning with the one that did last.
+    pub(in crate::store::postgres) async fn first_that<T, F>(
+        &self,
+        attempt: impl Fn(PgConnectOptions) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let all = self.current().await?;
+        let begin = self.first.load(Ordering::SeqCst);
+        let mut failed = Vec::new();
+        for number in 0..all.len() {
+            let place = (begin + number) % all.len();
+            let Some(options) = all.get(place) else { continue };
+            let mut attempted = Attempt { first: &self.first, then: (place + 1) % all.len() };
+            let done = attempt(options.clone()).await;
+            attempted.then = if done.is_ok() { place } else { begin };
+            match done {
+                Ok(done) => return Ok(done),
+                Err(error) => {
+                    let hidden = if self.source.hides_user() { options.get_username() } else { "" };
+                    let error = match self.place.unreadable() {
+                        Some(text) => StoreError::NotApplied(Fault::Unavailable(text)),
+                        None => without_user(error, hidden),
+                    };
+                    failed.push((at(options), error));
+                }
+            }
+        }
+        Err(of_all(failed))
+    }
+}
+
+/// One attempt: whoever is given up while it lasts leaves the next one to begin behind it.
+struct Attempt<'a> {
+    first: &'a AtomicUsize,
+    then: usize,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.first.store(self.then, Ordering::SeqCst);
+    }
+}
+
+/// What to say where no server does: what one of them refuses for good; else what each of them says.
+fn of_all(mut failed: Vec<(String, StoreError)>) -> StoreError {
+    let for_good = |error: &StoreError| {
+        !matches!(error, StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_)))
+    };
+    if failed.len() == 1 || failed.iter().any(|(_, error)| for_good(error)) {
+        let place = failed.iter().position(|(_, error)| for_good(error)).unwrap_or(0);
+        return failed.swap_remove(place).1;
+    }
+    let texts: Vec<String> = failed.iter().map(|(at, error)| format!("{at}: {error}")).collect();
+    let text = texts.join("; ");
+    if failed.iter().any(|(_, error)| matches!(error, StoreError::Unknown(_))) {
+        return StoreError::Unknown(text);
+    }
+    StoreError::NotApplied(Fault::Unavailable(text))
+}
+
+/// One for each server: whereto is this place, who connects is told by the URL.
+fn options(place: &Place, url: &PgUrl, database: Option<&str>) -> Result<Vec<PgConnectOptions>, String> {
+    let each = place.urls(&url.login).into_iter().map(|url| {
+        let options = PgConnectOptions::from_str(&url).map_err(|error| error.to_string())?;
+        let options = database.map_or_else(|| options.clone(), |database| options.clone().database(database));
+        Ok(transport::as_libpq(options, place.has_root()).disable_statement_logging())
+    });
+    each.collect()
+}
+
+/// A server, for people: `host:port`, `[address]:port` or `folder:port`.
+fn at(options: &PgConnectOptions) -> String {
+    let (host, port) = (options.get_host(), options.get_port());
+    match options.get_socket() {
+        Some(folder) => format!("{}:{port}", folder.display()),
+        None if host.contains(':') => format!("[{host}]:{port}"),
+        None => format!("{host}:{port}"),
+    }
+}
+
+/// What a server says of a user whose name stands in a file, without that name.
+fn without_user(error: StoreError, user: &str) -> StoreError {
+    if user.is_empty() {
+        return error;
+    }
+    // Servers quote names in the way of their language.
+    let hide = |text: String| {
+        let quotes = ['"', '\'', '`', '«', '„', '“', '»', '「'].into_iter();
+        quotes.fold(text, |text, quote| text.replace(&format!("{quote}{user}"), &format!("{quote}…")))
+    };
+    match error {
+        StoreError::Unknown(text) => StoreError::Unknown(hide(text)),
+        StoreError::NotApplied(Fault::Unavailable(text)) => {
+            StoreError::NotApplied(Fault::Unavailable(hide(text)))
+        }
+        StoreError::NotApplied(Fault::Schema(text)) => StoreError::NotApplied(Fault::Schema(hide(text))),
+        StoreError::NotApplied(Fault::Permanent(text)) => {
+            StoreError::NotApplied(Fault::Permanent(hide(text)))
+        }
+        error @ StoreError::NotApplied(
+            Fault::TimedOut(_)
+            | Fault::Conflict(_)
+            | Fault::Locked(_)
+            | Fault::Stale(_)
+            | Fault::ClockBehind
+            | Fault::Outdated(_),
+        ) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::store::postgres::connection::source::UrlSource;
+
+    fn of_url(url: &str) -> Result<Servers, WrongSource> {
+        Servers::read(&PostgresSource::of_url(url))
+    }
+
+    /// A password stays out of every message.
+    #[test]
+    fn servers_are_told_without_secrets() {
+        let servers = of_url("postgres://u:secret@a:1,b/x?sslmode=require").expect("servers");
+        assert_eq!(servers.describe(), "Postgres database x on a:1, b:5432 (sslmode=require)");
+        for wrong in ["postgres://u:secret@a:x,b/x", "postgres://u:secret@a,b/x?sslmode=secret!"] {
+            let said = of_url(wrong).expect_err("it is wrong").to_string();
+            assert!(!said.contains("secret@"), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_server_that_did_last_is_asked_first() {
+        let servers = of_url("postgres://a,b,c/x?sslmode=disable").expect("servers");
+        let asked = |well: &'static str| {
+            let servers = servers.clone();
+            async move {
+                let seen = std::sync::Mutex::new(String::new());
+                let done = servers
+                    .first_that(|options| {
+                        seen.lock().expect("one thread").push_str(options.get_host());
+                        let refused = StoreError::NotApplied(Fault::Unavailable("not now".into()));
+                        std::future::ready(if well.contains(options.get_host()) {
+                            Ok(())
+                        } else {
+                            Err(refused)
+                        })
+                    })
+                    .await;
+                let seen = seen.into_inner().expect("one thread");
+                (seen, done.err().map(|error| error.to_string()).unwrap_or_default())
+            }
+        };
+        for (well, expected) in [("a", "a"), ("c", "abc"), ("c", "c"), ("b", "cab"), ("", "bca"), ("bc", "b")]
+        {
+            let (seen, said) = asked(well).await;
+            assert_eq!(seen, expected, "{well}");
+            assert_eq!(said.matches("not now").count(), if well.is_empty() { 3 } else { 0 }, "{said}");
+        }
+    }
+
+    /// Who connects is read anew, whereto is not: sessions of one process stay together.
+    #[tokio::test]
+    async fn a_rotated_file_changes_who_connects_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("url");
+        let url = |text: &str| std::fs::write(&path, text).unwrap();
+        url("postgres://one:p@a:1,b:2?sslmode=require\n");
+        let source =
+            PostgresSource { url: UrlSource::File(path.clone()), user_file: None, password_file: None };
+        let servers = Servers::read(&source).expect("servers");
+        let now = async || {
+            let all = servers.current().await.map_err(|error| error.to_string())?;
+            let url = all.first().map(sqlx::ConnectOptions::to_url_lossy);
+            let url = url.ok_or("none")?;
+            let (user, password) = (url.username().to_owned(), url.password().unwrap_or_default().to_owned());
+            Ok::<_, String>((all.len(), user, password, url.port(), url.path().to_owned()))
+        };
+        let expected = |user: &str, password: &str| {
+            Ok((2, user.to_owned(), password.to_owned(), Some(1), "/one".to_owned()))
+        };
+        assert_eq!(now().await, expected("one", "p"));
+        let told = servers.describe();
+        assert_eq!(told, "Postgres database of its user's name on a:1, b:2 (sslmode=require)");
+        url("postgres://two:q@a:1,b:2?sslmode=require\n");
+        assert_eq!(now().await, expected("two", "q"));
+        url("postgres://three:r@c:3/other");
+        assert_eq!(now().await, expected("three", "r"));
+        url("");
+        let said = now().await.expect_err("it is empty");
+        assert!(said.contains("unavailable: database_url_file: /") && said.contains("is empty"), "{said}");
+        url("postgres://one:p@a:1,b:2?sslmode=require\n");
+        assert_eq!(now().await, expected("one", "p"));
+    }
+
+    #[test]
+    fn the_name_of_a_user_out_of_a_file_is_not_told() {
+        let told = |text: &str, user: &str| {
+            without_user(StoreError::NotApplied(Fault::Schema(text.to_owned())), user).to_string()
+        };
+        let text = "password authentication failed for user \"m\"";
+        assert_eq!(told(text, "m"), "not applied: password authentication failed for user \"…\"");
+        assert_eq!(told(text, ""), format!("not applied: {text}"));
+    }
+}
