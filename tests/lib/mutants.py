@@ -310,10 +310,10 @@ MUTANTS = [
         ("src/listener/lifetime.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.moved_bytes() == before => {"),
     ]),
     Mutant("E4", "a turn brings more resets than a connection may have", "edge::resets", [
-        ("src/listener/protocol.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
+        ("src/listener/protocol/mod.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
     ]),
     Mutant("E5", "the small messages of a pause are more than a connection may have", "edge::resets", [
-        ("src/listener/protocol.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
+        ("src/listener/protocol/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
     ]),
     Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
         ("src/listener/fairness/poll_budget.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
@@ -505,7 +505,7 @@ MUTANTS = [
         ("src/rpc/edge/layer.rs", "if path.starts_with(HEALTH) {", "if path.starts_with(HEALTH) || path.starts_with(REFLECTION) {"),
     ]),
     Mutant("FL21", "large metadata has no status of gRPC", "edge::shape", [
-        ("src/listener/protocol.rs", "const HEADER_BYTES_READ: u32 = 64 * 1_024;", "const HEADER_BYTES_READ: u32 = 8 * 1_024;"),
+        ("src/listener/protocol/mod.rs", "const HEADER_BYTES_READ: u32 = 64 * 1_024;", "const HEADER_BYTES_READ: u32 = 8 * 1_024;"),
     ]),
     Mutant("FL22", "metadata of any size is taken", "edge::shape", [
         ("src/rpc/edge/layer.rs", "if header_bytes > HEADER_BYTES_MAX {", "if header_bytes > usize::MAX - HEADER_BYTES_MAX {"),
@@ -526,7 +526,7 @@ MUTANTS = [
         ("src/server/descriptors.rs", "let raised = Rlimit { current: limit.maximum,", "let raised = Rlimit { current: limit.current,"),
     ]),
     Mutant("E14", "an import may take any memory", "edge::memory", [
-        ("src/rpc/edge/layer.rs", "    if let Some(rejection) = account::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
+        ("src/rpc/edge/layer.rs", "    if let Some(rejection) = accounts::refusal(status) {\n        return Some(rejection);\n    }\n", ""),
     ]),
     Mutant("E15", "no open files are kept for the store", "edge::silence", [
         ("src/server/descriptors.rs", "files.saturating_sub(KEPT + observed)", "files.saturating_sub((KEPT + observed) * 0)"),
@@ -1025,7 +1025,7 @@ MUTANTS = [
         (PG_ENTRIES, "FROM clock c OFFSET 0) AS r", "FROM clock c) AS r"),
     ]),
     Mutant("L62", "nobody asks whether the other end of a connection is still there", "listener", [
-        ("src/listener/mod.rs", "if let Err(error) = alive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
+        ("src/listener/mod.rs", "if let Err(error) = keepalive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
     ]),
     Mutant("L63", "nobody sees that a connection's life is over", "edge::life", [
         ("src/listener/connection.rs", "why = life.over(account.open()) => Some(why),", "() = std::future::pending() => None,"),

@@ -47,6 +47,7 @@ fn what_is_inside_a_room_stays_there() {
             &["sqlx", "tonic", "PostgresStore", "SqliteStore", "store::postgres", "store::sqlite"],
         ),
         ("src/rpc", &["sqlx", "PostgresStore", "SqliteStore", "dyn Store", "dyn Session"]),
+        ("src/listener", &["sqlx", "tonic", "prost"]),
         ("src/cli", &["sqlx"]),
     ];
     for (folder, forbidden) in rows {
@@ -85,20 +86,28 @@ fn no_file_and_no_room_uses_one_that_uses_it() {
     assert_eq!(graph.of_rooms().circle(), None, "rooms in a circle");
 }
 
-/// Each room, and the rooms that it may use. What lies beside the rooms, one file each, belongs to nobody:
-/// all but the domain may use it.
+/// Each room, and the rooms that it may use. Everything but the domain may use `common`, which uses no room.
 const WALLS: &[(&str, &[&str])] = &[
+    ("common", &[]),
     ("domain", &[]),
-    ("store", &["domain", "beside"]),
-    ("metrics", &["domain", "beside"]),
+    ("proto", &["common"]),
+    ("metrics", &["domain", "common"]),
     ("traces", &["domain"]),
-    ("identity", &["beside"]),
-    ("ledger", &["domain", "store", "metrics", "traces", "beside"]),
-    ("rpc/proto", &["beside"]),
-    ("rpc/wire", &["domain", "rpc/proto", "beside"]),
-    ("rpc", &["domain", "identity", "ledger", "metrics", "traces", "rpc/proto", "rpc/wire", "beside"]),
-    ("policy_args", &["rpc/proto", "beside"]),
-    ("cli", &["identity", "rpc/proto", "policy_args", "beside"]),
+    ("identity", &["common"]),
+    ("store", &["domain", "common"]),
+    ("ledger", &["domain", "store", "metrics", "traces", "common"]),
+    ("wire", &["domain", "proto", "common"]),
+    ("accounts", &["domain", "identity", "metrics", "proto", "wire", "common"]),
+    ("listener", &["identity", "metrics", "accounts", "common"]),
+    (
+        "rpc",
+        &[
+            "domain", "identity", "ledger", "metrics", "traces", "proto", "wire", "accounts", "listener",
+            "common",
+        ],
+    ),
+    ("policy_args", &["proto", "common"]),
+    ("cli", &["identity", "proto", "policy_args", "common"]),
     (
         "server",
         &[
@@ -109,30 +118,31 @@ const WALLS: &[(&str, &[&str])] = &[
             "traces",
             "ledger",
             "rpc",
-            "rpc/proto",
-            "rpc/wire",
+            "proto",
+            "wire",
+            "accounts",
+            "listener",
             "cli",
             "policy_args",
-            "beside",
+            "common",
         ],
     ),
-    ("command_line", &["server", "cli", "beside"]),
-    ("beside", &[]),
+    ("command_line", &["server", "cli", "common"]),
 ];
 
-/// The room of a module: the longest that it lies in.
-fn room(module: &[String]) -> &'static str {
-    let path = module.join("/");
-    let within = |room: &str| path == room || path.starts_with(&format!("{room}/"));
-    let rooms = WALLS.iter().map(|(room, _)| *room).filter(|room| within(room));
-    rooms.max_by_key(|room| room.len()).unwrap_or("beside")
+/// The room of a module: the folder or file of `src` that it lies in.
+fn room(module: &[String]) -> Option<&'static str> {
+    let first = module.first()?;
+    let room = WALLS.iter().map(|(room, _)| *room).find(|room| room == first);
+    Some(room.unwrap_or_else(|| panic!("src/{first} is not a room of WALLS: say what it may use")))
 }
 
 #[test]
 fn each_room_uses_only_what_it_may() {
     for (from, targets) in drawn().arrows {
         for to in targets {
-            let (one, other) = (room(&from), room(&to));
+            // The crate's root names its rooms, and uses none.
+            let (Some(one), Some(other)) = (room(&from), room(&to)) else { continue };
             let (_, may) = WALLS.iter().find(|(room, _)| *room == one).unwrap();
             let (from, to) = (from.join("/"), to.join("/"));
             assert!(
