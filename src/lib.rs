@@ -30,6 +30,7 @@
 //! - A driver's text never leaves the server, and no payload enters a log.
 
 mod accounts;
+mod bench;
 pub mod cli;
 pub mod command_line;
 pub mod common;

@@ -27,7 +27,7 @@ const BYTES_MAX: usize = 16 << 20;
 
 /// Says who calls.
 #[derive(Clone)]
-pub(super) struct Caller(Option<MetadataValue<Ascii>>);
+pub(crate) struct Caller(Option<MetadataValue<Ascii>>);
 
 impl Interceptor for Caller {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -39,23 +39,23 @@ impl Interceptor for Caller {
 }
 
 /// The operators' service.
-pub(super) type Admin = AdminServiceClient<InterceptedService<Channel, Caller>>;
+pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, Caller>>;
 
 /// The consumers' service.
-pub(super) type Ledger = LedgerServiceClient<InterceptedService<Channel, Caller>>;
+pub(crate) type Ledger = LedgerServiceClient<InterceptedService<Channel, Caller>>;
 
 /// A server, not called yet.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(crate) struct Client {
     endpoint: Endpoint,
     caller: Caller,
     reach: Reach,
     contexts_file: Option<PathBuf>,
-    pub(super) screen: Screen,
+    pub(crate) screen: Screen,
 }
 
 impl Client {
-    pub(super) fn new(options: &Options, screen: Screen) -> Result<Client, Problem> {
+    pub(crate) fn new(options: &Options, screen: Screen) -> Result<Client, Problem> {
         let reach = contexts::reach(options)?;
         // Before any file is read: what must not be sent is not even looked at.
         let uri = reach.check()?;
@@ -75,14 +75,14 @@ impl Client {
     }
 
     /// The operators' service of the server.
-    pub(super) async fn connect(&self) -> Result<Admin, Problem> {
+    pub(crate) async fn connect(&self) -> Result<Admin, Problem> {
         let channel = self.channel().await?;
         Ok(AdminServiceClient::with_interceptor(channel, self.caller.clone())
             .max_decoding_message_size(BYTES_MAX))
     }
 
     /// The consumers' service of the server.
-    pub(super) async fn connect_ledger(&self) -> Result<Ledger, Problem> {
+    pub(crate) async fn connect_ledger(&self) -> Result<Ledger, Problem> {
         Ok(LedgerServiceClient::with_interceptor(self.channel().await?, self.caller.clone()))
     }
 
@@ -94,7 +94,7 @@ impl Client {
             .map_err(|error| self.unreachable(&chain(&error)))
     }
 
-    pub(super) fn unreachable(&self, said: &str) -> Problem {
+    pub(crate) fn unreachable(&self, said: &str) -> Problem {
         let text = format!("{}: {said}", self.in_context(&clean(&self.uri().to_string())));
         let next = if said.contains("certificate") {
             "name the authority of the server's certificate with --tls-ca, or its name with --tls-domain"
@@ -105,12 +105,12 @@ impl Client {
     }
 
     /// How the server is reached.
-    pub(super) fn reach(&self) -> &Reach {
+    pub(crate) fn reach(&self) -> &Reach {
         &self.reach
     }
 
     /// The header that says who calls.
-    pub(super) fn authorization(&self) -> Option<HeaderValue> {
+    pub(crate) fn authorization(&self) -> Option<HeaderValue> {
         let token = self.caller.0.as_ref()?;
         let mut header = HeaderValue::from_bytes(token.as_bytes()).ok()?;
         header.set_sensitive(true);
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// The server, for people, behind the context that names it.
-    pub(super) fn server(&self) -> String {
+    pub(crate) fn server(&self) -> String {
         self.in_context(&reach::place(self.uri()))
     }
 
@@ -130,13 +130,13 @@ impl Client {
     }
 
     /// The context that is in use.
-    pub(super) fn context(&self) -> Option<&str> {
+    pub(crate) fn context(&self) -> Option<&str> {
         self.reach.context.as_deref()
     }
 
     /// This program, for commands that people paste: they go to the same server, whichever context is the current one
     /// by then.
-    pub(super) fn program(&self) -> String {
+    pub(crate) fn program(&self) -> String {
         let mut words = vec![program()];
         if let Some(context) = &self.reach.context {
             if let Some(file) = &self.contexts_file {
@@ -148,21 +148,21 @@ impl Client {
     }
 
     /// Whether the server's address is one of this machine's own.
-    pub(super) fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         reach::is_local(self.uri())
     }
 
-    pub(super) fn uri(&self) -> &Uri {
+    pub(crate) fn uri(&self) -> &Uri {
         self.endpoint.uri()
     }
 
     /// A request that is answered in time, or not at all.
-    pub(super) fn request<T>(&self, message: T) -> Request<T> {
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
         self.request_after(Duration::ZERO, message)
     }
 
     /// A request of a call that may wait this long at the server before it is answered.
-    pub(super) fn request_after<T>(&self, wait: Duration, message: T) -> Request<T> {
+    pub(crate) fn request_after<T>(&self, wait: Duration, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.set_timeout(self.reach.timeout + wait);
         request
@@ -196,7 +196,7 @@ fn tls(reach: &Reach) -> Result<ClientTlsConfig, Problem> {
     })
 }
 
-pub(super) fn read(file: &Named<PathBuf>) -> Result<Vec<u8>, Problem> {
+pub(crate) fn read(file: &Named<PathBuf>) -> Result<Vec<u8>, Problem> {
     let Named { value: path, by } = file;
     std::fs::read(path).map_err(|error| Problem::usage(format!("{by}: {}: {error}", path.display())))
 }

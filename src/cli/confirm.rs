@@ -6,7 +6,7 @@ use super::client::Client;
 use super::problem::Problem;
 
 /// Goes on only with a yes: of the flag, or of a person at a terminal, who is told which server is changed.
-pub(super) fn confirm(client: &Client, question: &str, yes: bool) -> Result<(), Problem> {
+pub(crate) fn confirm(client: &Client, question: &str, yes: bool) -> Result<(), Problem> {
     if yes {
         return Ok(());
     }
@@ -18,7 +18,7 @@ pub(super) fn confirm(client: &Client, question: &str, yes: bool) -> Result<(), 
 }
 
 /// There is somebody to ask. Known before the work that leads up to the question.
-pub(super) fn can_ask() -> Result<(), Problem> {
+pub(crate) fn can_ask() -> Result<(), Problem> {
     if io::stdin().is_terminal() {
         return Ok(());
     }

@@ -3,10 +3,9 @@
 
 mod aside;
 mod audit;
-mod bench;
-mod client;
+pub(crate) mod client;
 mod clock;
-mod confirm;
+pub(crate) mod confirm;
 mod consumer;
 mod contexts;
 mod entries;
@@ -15,18 +14,18 @@ mod flag_order;
 mod import;
 mod json;
 mod once;
-mod options;
+pub(crate) mod options;
 mod policy;
-mod problem;
+pub(crate) mod problem;
 mod progress;
-mod reach;
+pub(crate) mod reach;
 mod replay;
 mod retention;
-mod retry;
+pub(crate) mod retry;
 mod rights;
-mod screen;
-mod table;
-mod text;
+pub(crate) mod screen;
+pub(crate) mod table;
+pub(crate) mod text;
 mod tokens;
 mod trial;
 
@@ -77,11 +76,6 @@ pub enum Command {
     /// output as the result; a later run prints that
     #[command(after_help = once::ONCE_CODES)]
     Once(Box<Once>),
-    /// Measure how much a server bears, and check that it grants nothing twice; without --server a server of its own, on a
-    /// temporary SQLite file
-    #[command(after_help = EXIT_CODES)]
-    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
-    Bench(Box<Bench>),
     /// Show and change the contexts: the servers that you reach by a name
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Context(Box<Context>),
@@ -149,15 +143,6 @@ pub struct Once {
     run: once::Run,
 }
 
-/// A measurement.
-#[derive(Args)]
-pub struct Bench {
-    #[command(flatten)]
-    options: Options,
-    #[command(flatten)]
-    measurement: bench::Measurement,
-}
-
 /// The commands about contexts, which speak to no server.
 #[derive(Args)]
 pub struct Context {
@@ -167,14 +152,6 @@ pub struct Context {
     output: Output,
     #[command(subcommand)]
     command: contexts::Command,
-}
-
-impl Command {
-    /// How many threads of the runtime it needs: most commands make one call at a time.
-    #[must_use]
-    pub fn threads(&self) -> usize {
-        if let Command::Bench(asked) = self { asked.measurement.threads() } else { 1 }
-    }
 }
 
 /// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
@@ -196,7 +173,6 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Rights(asked) => asked.command.run(),
         Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
         Command::Once(_) => Err(Problem::failed("`once` has exit codes of its own")),
-        Command::Bench(asked) => asked.measurement.run(asked.options).await,
         Command::Context(asked) => asked.command.run(&asked.file, asked.output.screen()),
         Command::Completions { shell } => completions(shell, root),
     }

@@ -10,7 +10,7 @@ use crate::common::duration_arg::DurationArg;
 /// How to reach the server, and how to answer.
 #[derive(Args, Clone, Default)]
 #[group(skip)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// The server: http://HOST:PORT, https://HOST:PORT, or HOST:PORT; the current context is put aside then [default:
     /// the context's, else http://127.0.0.1:50051; `bench` starts one of its own]
     #[arg(
@@ -22,7 +22,7 @@ pub(super) struct Options {
         help_heading = "Server"
     )]
     #[allow(clippy::doc_markdown, rustdoc::bare_urls, reason = "it is also the option's help")]
-    pub(super) endpoint: Option<String>,
+    pub(crate) endpoint: Option<String>,
     /// The context that names the server and how to reach it [default: the current one, see `context list`]
     #[arg(
         long,
@@ -31,9 +31,9 @@ pub(super) struct Options {
         value_name = "NAME",
         help_heading = "Server"
     )]
-    pub(super) context: Option<String>,
+    pub(crate) context: Option<String>,
     #[command(flatten)]
-    pub(super) contexts: ContextsFile,
+    pub(crate) contexts: ContextsFile,
     /// The authority that signed the server's certificate, as PEM [default: the system's, and Mozilla's]
     #[arg(
         long,
@@ -42,7 +42,7 @@ pub(super) struct Options {
         value_name = "FILE",
         help_heading = "Server"
     )]
-    pub(super) tls_ca: Option<PathBuf>,
+    pub(crate) tls_ca: Option<PathBuf>,
     /// Your own certificate, as PEM, where the server asks for one
     #[arg(
         long,
@@ -51,7 +51,7 @@ pub(super) struct Options {
         value_name = "FILE",
         help_heading = "Server"
     )]
-    pub(super) tls_cert: Option<PathBuf>,
+    pub(crate) tls_cert: Option<PathBuf>,
     /// Its private key, as PEM
     #[arg(
         long,
@@ -60,7 +60,7 @@ pub(super) struct Options {
         value_name = "FILE",
         help_heading = "Server"
     )]
-    pub(super) tls_key: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
     /// The name that the server's certificate must have [default: the endpoint's host]
     #[arg(
         long,
@@ -69,7 +69,7 @@ pub(super) struct Options {
         value_name = "NAME",
         help_heading = "Server"
     )]
-    pub(super) tls_domain: Option<String>,
+    pub(crate) tls_domain: Option<String>,
     /// The token that says who you are; others on this machine may see it: rather use the two other ways
     #[arg(
         long,
@@ -79,7 +79,7 @@ pub(super) struct Options {
         value_name = "TOKEN",
         help_heading = "Server"
     )]
-    pub(super) token: Option<String>,
+    pub(crate) token: Option<String>,
     /// A file with the token
     #[arg(
         long,
@@ -88,11 +88,11 @@ pub(super) struct Options {
         value_name = "FILE",
         help_heading = "Server"
     )]
-    pub(super) token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     /// Send the token also over http:// to another machine, where something else encrypts the way
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_PLAINTEXT_TOKEN", help_heading = "Server")]
     #[allow(rustdoc::bare_urls, reason = "it is also the option's help")]
-    pub(super) plaintext_token: bool,
+    pub(crate) plaintext_token: bool,
     /// How long to wait for each answer [default: the context's, else 30s]
     #[arg(
         long,
@@ -101,14 +101,14 @@ pub(super) struct Options {
         value_name = "DURATION",
         help_heading = "Server"
     )]
-    pub(super) timeout: Option<DurationArg>,
+    pub(crate) timeout: Option<DurationArg>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(crate) output: Output,
 }
 
 impl Options {
     /// Neither a flag nor a variable says which server: a current context may, but nobody has named it here.
-    pub(super) fn names_no_server(&self) -> bool {
+    pub(crate) fn names_no_server(&self) -> bool {
         self.endpoint.is_none() && self.context.is_none()
     }
 }
@@ -116,7 +116,7 @@ impl Options {
 /// Where the contexts are.
 #[derive(Args, Clone, Default)]
 #[group(skip)]
-pub(super) struct ContextsFile {
+pub(crate) struct ContextsFile {
     /// The file of contexts [default: idempotency-ledger/contexts.toml in `XDG_CONFIG_HOME`, else in ~/.config]
     #[arg(
         long,
@@ -125,13 +125,13 @@ pub(super) struct ContextsFile {
         value_name = "FILE",
         help_heading = "Server"
     )]
-    pub(super) contexts_file: Option<PathBuf>,
+    pub(crate) contexts_file: Option<PathBuf>,
 }
 
 /// How to answer.
 #[derive(Args, Clone, Default)]
 #[group(skip)]
-pub(super) struct Output {
+pub(crate) struct Output {
     /// Answer as canonical proto3 JSON: one document, or one a line where there are many
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_JSON", help_heading = "Output")]
     json: bool,
@@ -151,7 +151,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn screen(&self) -> Screen {
+    pub(crate) fn screen(&self) -> Screen {
         Screen::new(self.json, self.color, self.wide)
     }
 }

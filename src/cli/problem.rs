@@ -56,35 +56,35 @@ impl From<Exit> for ExitCode {
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub(super) struct Problem {
-    pub(super) exit: Exit,
+pub(crate) struct Problem {
+    pub(crate) exit: Exit,
     /// What is wrong; empty: nothing is to be said.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// What to do next.
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
     /// Of a refusal: its reason.
-    pub(super) reason: Option<ErrorReason>,
+    pub(crate) reason: Option<ErrorReason>,
 }
 
 impl Problem {
-    pub(super) fn new(exit: Exit, text: impl Into<String>) -> Problem {
+    pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Problem {
         Problem { exit, text: text.into(), next: None, reason: None }
     }
 
-    pub(super) fn failed(text: impl Into<String>) -> Problem {
+    pub(crate) fn failed(text: impl Into<String>) -> Problem {
         Problem::new(Exit::Failed, text)
     }
 
-    pub(super) fn usage(text: impl Into<String>) -> Problem {
+    pub(crate) fn usage(text: impl Into<String>) -> Problem {
         Problem::new(Exit::Usage, text)
     }
 
-    pub(super) fn next(self, next: impl Into<String>) -> Problem {
+    pub(crate) fn next(self, next: impl Into<String>) -> Problem {
         Problem { next: Some(next.into()), ..self }
     }
 
     /// A refusal that `--force` would have spared, where it is one.
-    pub(super) fn forcible(self) -> Problem {
+    pub(crate) fn forcible(self) -> Problem {
         if self.reason != Some(ErrorReason::StateNotAllowed) {
             return self;
         }
@@ -94,7 +94,7 @@ impl Problem {
     }
 
     /// Prints it, and gives the exit code.
-    pub(super) fn print(self) -> Exit {
+    pub(crate) fn print(self) -> Exit {
         if !self.text.is_empty() {
             aside(&format!("error: {}", self.text));
         }
@@ -105,7 +105,7 @@ impl Problem {
     }
 
     /// A refusal of the server.
-    pub(super) fn of(status: &Status) -> Problem {
+    pub(crate) fn of(status: &Status) -> Problem {
         let Some((word, reason)) = reason(status) else { return without_details(status) };
         let mut text = format!("{word}: {}", clean(status.message()));
         let details = status.get_error_details();
@@ -127,7 +127,7 @@ impl From<io::Error> for Problem {
 }
 
 /// The fields of a policy that the server refuses, each with what is wrong, under their names in a file.
-pub(super) fn violations(status: &Status) -> Vec<String> {
+pub(crate) fn violations(status: &Status) -> Vec<String> {
     let details = status.get_error_details();
     let all = details.bad_request().map(|bad| &bad.field_violations[..]).unwrap_or_default();
     let of_policy = all.iter().filter_map(|one| Some((one.field.strip_prefix("policy.")?, &one.description)));
@@ -136,14 +136,14 @@ pub(super) fn violations(status: &Status) -> Vec<String> {
 
 /// The reason that an error carries: its bare word, and what the word stands for, which only a newer server knows
 /// where it is `Unspecified`.
-pub(super) fn reason(status: &Status) -> Option<(String, ErrorReason)> {
+pub(crate) fn reason(status: &Status) -> Option<(String, ErrorReason)> {
     let details = status.get_error_details();
     let word = &details.error_info().filter(|info| info.domain == proto::ERROR_DOMAIN)?.reason;
     Some((clean(word), ErrorReason::from_word(word).unwrap_or_default()))
 }
 
 /// What one entry of many was refused for, in one line.
-pub(super) fn rejected(rejected: &proto::Rejected) -> String {
+pub(crate) fn rejected(rejected: &proto::Rejected) -> String {
     let word = rejected.reason().as_str_name().trim_start_matches("ERROR_REASON_");
     let mut text = format!("{word}: {}", clean(&rejected.message));
     for violation in &rejected.field_violations {
@@ -153,7 +153,7 @@ pub(super) fn rejected(rejected: &proto::Rejected) -> String {
 }
 
 /// An error with all its causes, which say more than it.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -12,37 +12,37 @@ use super::text::clean;
 
 /// A value, and who named it: `--tls-ca`, or `context prod: tls_ca`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named<T> {
-    pub(super) value: T,
-    pub(super) by: String,
+pub(crate) struct Named<T> {
+    pub(crate) value: T,
+    pub(crate) by: String,
 }
 
 /// Says who calls.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     Typed(String),
     File(Named<PathBuf>),
 }
 
 /// A server, and how to reach it.
 #[derive(Clone)]
-pub(super) struct Reach {
+pub(crate) struct Reach {
     /// The context that is in use.
-    pub(super) context: Option<String>,
-    pub(super) endpoint: Named<String>,
-    pub(super) tls_ca: Option<Named<PathBuf>>,
-    pub(super) tls_cert: Option<Named<PathBuf>>,
-    pub(super) tls_key: Option<Named<PathBuf>>,
-    pub(super) tls_domain: Option<String>,
-    pub(super) token: Option<Token>,
+    pub(crate) context: Option<String>,
+    pub(crate) endpoint: Named<String>,
+    pub(crate) tls_ca: Option<Named<PathBuf>>,
+    pub(crate) tls_cert: Option<Named<PathBuf>>,
+    pub(crate) tls_key: Option<Named<PathBuf>>,
+    pub(crate) tls_domain: Option<String>,
+    pub(crate) token: Option<Token>,
     /// The token may go over a way that is not encrypted.
-    pub(super) plaintext_token: bool,
-    pub(super) timeout: Duration,
+    pub(crate) plaintext_token: bool,
+    pub(crate) timeout: Duration,
 }
 
 impl Reach {
     /// The server's address, with its scheme.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let named = &self.endpoint.value;
         if named.contains("://") {
             return named.clone();
@@ -53,7 +53,7 @@ impl Reach {
 
     /// # Errors
     /// The parts do not fit together. No file is read for that.
-    pub(super) fn check(&self) -> Result<Uri, Problem> {
+    pub(crate) fn check(&self) -> Result<Uri, Problem> {
         let (url, by) = (self.url(), &self.endpoint.by);
         let uri =
             Uri::from_str(&url).map_err(|error| Problem::usage(format!("{by}: {}: {error}", clean(&url))))?;
@@ -95,14 +95,14 @@ impl Reach {
 }
 
 /// A server, for people: without what may stand before an `@`.
-pub(super) fn place(uri: &Uri) -> String {
+pub(crate) fn place(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     let host = authority.rsplit('@').next().unwrap_or_default();
     clean(&format!("{}://{host}", uri.scheme_str().unwrap_or_default()))
 }
 
 /// Whether an address is one of this machine's own.
-pub(super) fn is_local(uri: &Uri) -> bool {
+pub(crate) fn is_local(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())

@@ -18,19 +18,19 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// An id for a request that the operator named none for.
-pub(super) fn id() -> String {
+pub(crate) fn id() -> String {
     random::id().to_string()
 }
 
 /// An answer that was waited for.
-pub(super) struct Known<T> {
-    pub(super) answer: T,
+pub(crate) struct Known<T> {
+    pub(crate) answer: T,
     /// It took more than one call.
-    pub(super) repeated: bool,
+    pub(crate) repeated: bool,
 }
 
 /// Calls, and calls again for as long as nobody knows what became of it.
-pub(super) async fn until_known<T, F>(mut call: impl FnMut() -> F) -> Result<Known<T>, Status>
+pub(crate) async fn until_known<T, F>(mut call: impl FnMut() -> F) -> Result<Known<T>, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
@@ -50,7 +50,7 @@ where
 }
 
 /// Calls until the server confirms or refuses, or until the time is over.
-pub(super) async fn until_confirmed<T, F>(within: Duration, mut call: impl FnMut() -> F) -> Result<T, Status>
+pub(crate) async fn until_confirmed<T, F>(within: Duration, mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
@@ -79,7 +79,7 @@ fn is_refused_for_load(status: &Status) -> bool {
 }
 
 /// It may have been done, or another server may be able to do it.
-pub(super) fn unknown(status: &Status) -> bool {
+pub(crate) fn unknown(status: &Status) -> bool {
     match reason(status) {
         Some((_, reason)) => {
             let elsewhere = [ErrorReason::StoreUnavailable, ErrorReason::Draining];

@@ -17,7 +17,7 @@ static REFUSED: OnceLock<io::Error> = OnceLock::new();
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Color {
+pub(crate) enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
@@ -29,7 +29,7 @@ pub(super) enum Color {
 
 /// What a text tells by its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Plain,
     Good,
     Doubtful,
@@ -40,7 +40,7 @@ pub(super) enum Tone {
 
 /// Where a command says what it has to say.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Screen {
+pub(crate) struct Screen {
     json: bool,
     colors: bool,
     terminal: bool,
@@ -63,7 +63,7 @@ enum Tables {
 }
 
 impl Screen {
-    pub(super) fn new(json: bool, color: Color, wide: bool) -> Screen {
+    pub(crate) fn new(json: bool, color: Color, wide: bool) -> Screen {
         let terminal = io::stdout().is_terminal();
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -77,35 +77,35 @@ impl Screen {
     }
 
     /// Without colours, for machines.
-    pub(super) fn plain() -> Screen {
+    pub(crate) fn plain() -> Screen {
         Screen { json: false, colors: false, terminal: false, tables: Tables::Wide, unread: Unread::GoesOn }
     }
 
     /// Of a command that only lists, page after page: a standard output that is closed or full ends it. Every other one
     /// goes on to its end, and exits as if its answer had been read.
-    pub(super) fn listing(self) -> Screen {
+    pub(crate) fn listing(self) -> Screen {
         Screen { unread: Unread::Ends, ..self }
     }
 
     /// Machines read it: JSON.
-    pub(super) fn json(self) -> bool {
+    pub(crate) fn json(self) -> bool {
         self.json
     }
 
     /// People read it, on a terminal.
-    pub(super) fn terminal(self) -> bool {
+    pub(crate) fn terminal(self) -> bool {
         self.terminal
     }
 
     /// How many columns there are; none: as many as it takes.
-    pub(super) fn width(self) -> Option<usize> {
+    pub(crate) fn width(self) -> Option<usize> {
         let size =
             (self.terminal && self.tables == Tables::Fitted).then(|| Term::stdout().size_checked()).flatten();
         size.map(|(_, columns)| usize::from(columns))
     }
 
     /// A text in its colour, if there are colours.
-    pub(super) fn toned(self, text: &str, tone: Tone) -> String {
+    pub(crate) fn toned(self, text: &str, tone: Tone) -> String {
         let style = Style::new().force_styling(self.colors);
         let style = match tone {
             _ if text.is_empty() => return String::new(),
@@ -120,13 +120,13 @@ impl Screen {
     }
 
     /// A line of the answer. JSON is written so that a terminal shows it, and does nothing else with it.
-    pub(super) fn line(self, text: &str) -> Result<(), Problem> {
+    pub(crate) fn line(self, text: &str) -> Result<(), Problem> {
         let line = if self.json { json::harmless(text) } else { text.into() };
         self.bytes(format!("{line}\n").as_bytes())
     }
 
     /// A part of the answer as it is.
-    pub(super) fn bytes(self, bytes: &[u8]) -> Result<(), Problem> {
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Problem> {
         if REFUSED.get().is_none()
             && let Err(error) = write_all(&mut io::stdout().lock(), &mut &*bytes)
         {
@@ -139,12 +139,12 @@ impl Screen {
     }
 
     /// A message as canonical proto3 JSON, in one line.
-    pub(super) fn message<M: Message>(self, name: &str, message: &M) -> Result<(), Problem> {
+    pub(crate) fn message<M: Message>(self, name: &str, message: &M) -> Result<(), Problem> {
         self.line(&json::text(name, message)?)
     }
 
     /// What is said beside the answer, to people only.
-    pub(super) fn note(self, text: &str) {
+    pub(crate) fn note(self, text: &str) {
         if !self.json {
             self.aside(text);
         }
@@ -152,14 +152,14 @@ impl Screen {
 
     /// What is said beside the answer, in any case.
     #[allow(clippy::unused_self, reason = "one way to speak")]
-    pub(super) fn aside(self, text: &str) {
+    pub(crate) fn aside(self, text: &str) {
         aside(text);
     }
 }
 
 /// How a command ends whose answer was refused by standard output. One that was closed has a reader that has seen enough;
 /// one that is full makes a failure of what was done otherwise, since its answer is lost.
-pub(super) fn ended(exit: Exit) -> Exit {
+pub(crate) fn ended(exit: Exit) -> Exit {
     let Some(error) = REFUSED.get().filter(|error| error.kind() != ErrorKind::BrokenPipe) else {
         return exit;
     };

@@ -13,13 +13,13 @@ const SHORT_MIN: usize = 12;
 
 /// A field: its text, cleaned before, and its colour.
 #[derive(Clone, Debug)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     text: String,
     tone: Tone,
 }
 
 impl Cell {
-    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Cell {
+    pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Cell {
         Cell { text: text.into(), tone }
     }
 }
@@ -38,35 +38,35 @@ impl From<&str> for Cell {
 
 /// Rows below their headings.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
     indent: &'static str,
 }
 
 impl Table {
-    pub(super) fn new(headings: &[&str]) -> Table {
+    pub(crate) fn new(headings: &[&str]) -> Table {
         let headings = headings.iter().map(|word| Cell::new(*word, Tone::Faint)).collect();
         Table { rows: vec![headings], indent: "" }
     }
 
     /// Rows without headings.
-    pub(super) fn bare() -> Table {
+    pub(crate) fn bare() -> Table {
         Table { rows: Vec::new(), indent: "" }
     }
 
-    pub(super) fn indented(self) -> Table {
+    pub(crate) fn indented(self) -> Table {
         Table { indent: "  ", ..self }
     }
 
-    pub(super) fn row(&mut self, cells: Vec<Cell>) {
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
-    pub(super) fn lines(&self, screen: Screen) -> Vec<String> {
+    pub(crate) fn lines(&self, screen: Screen) -> Vec<String> {
         self.fitted(screen, screen.width())
     }
 
-    pub(super) fn print(&self, screen: Screen) -> Result<(), Problem> {
+    pub(crate) fn print(&self, screen: Screen) -> Result<(), Problem> {
         self.lines(screen).iter().try_for_each(|line| screen.line(line))
     }
 

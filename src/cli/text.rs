@@ -11,7 +11,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
 /// A character that a person does not see, or that does something to a terminal.
-pub(super) fn hidden(c: char) -> bool {
+pub(crate) fn hidden(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}'
@@ -21,7 +21,7 @@ pub(super) fn hidden(c: char) -> bool {
 
 /// A text of unknown origin, harmless for a terminal: no control characters, no escape sequences, nothing
 /// that turns the direction of writing.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
@@ -34,12 +34,12 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// A name, quoted where it is not what it seems: with spaces at its ends, or characters that are not seen.
-pub(super) fn name(text: &str) -> String {
+pub(crate) fn name(text: &str) -> String {
     if text.trim() != text || text.chars().any(hidden) { quoted(text) } else { clean(text) }
 }
 
 /// How long, in the two largest units: `45s`, `3m`, `2d 4h`.
-pub(super) fn rough(seconds: i64) -> String {
+pub(crate) fn rough(seconds: i64) -> String {
     let two = |value: i64, large: i64, unit: &str, small: i64, rest: &str| {
         let left = value % large / small;
         if left == 0 {
@@ -57,12 +57,12 @@ pub(super) fn rough(seconds: i64) -> String {
 }
 
 /// How long ago, seen from `now`.
-pub(super) fn ago(instant: Option<&Timestamp>, now: &Timestamp) -> String {
+pub(crate) fn ago(instant: Option<&Timestamp>, now: &Timestamp) -> String {
     instant.map_or_else(|| "-".to_owned(), |instant| rough(now.seconds.saturating_sub(instant.seconds)))
 }
 
 /// An instant, with how long ago or ahead it is.
-pub(super) fn instant(instant: &Timestamp, now: &Timestamp) -> String {
+pub(crate) fn instant(instant: &Timestamp, now: &Timestamp) -> String {
     let passed = now.seconds.saturating_sub(instant.seconds);
     if passed >= 0 {
         format!("{} ({} ago)", when(instant), rough(passed))
@@ -72,25 +72,25 @@ pub(super) fn instant(instant: &Timestamp, now: &Timestamp) -> String {
 }
 
 /// An instant to the second.
-pub(super) fn when(instant: &Timestamp) -> String {
+pub(crate) fn when(instant: &Timestamp) -> String {
     Timestamp { nanos: 0, ..*instant }.to_string()
 }
 
 /// A duration in the largest unit that tells it exactly: `90s`, `2m`, `7d`. A negative one, which no server
 /// sends, is not told.
-pub(super) fn exact(duration: &Duration) -> String {
+pub(crate) fn exact(duration: &Duration) -> String {
     let duration = std::time::Duration::try_from(*duration);
     duration.map_or_else(|_| "-".to_owned(), |duration| DurationArg::from(duration).to_string())
 }
 
 /// So many of something: `1 entry`, `2 entries`.
-pub(super) fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, one: &str, more: &str) -> String {
+pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, one: &str, more: &str) -> String {
     let noun = if number == N::from(1) { one } else { more };
     format!("{number} {noun}")
 }
 
 /// As messages have it.
-pub(super) fn duration(value: std::time::Duration) -> Duration {
+pub(crate) fn duration(value: std::time::Duration) -> Duration {
     Duration {
         seconds: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(value.subsec_nanos()).unwrap_or(0),
@@ -99,7 +99,7 @@ pub(super) fn duration(value: std::time::Duration) -> Duration {
 
 /// A word of a shell's command, to be pasted: what cannot be seen is written with its bytes, in the way
 /// that every POSIX shell reads (`$'…'` is not: dash takes it literally).
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     if !word.chars().any(hidden) {
         return shlex::try_quote(word).map_or_else(|_| clean(word), std::borrow::Cow::into_owned);
     }

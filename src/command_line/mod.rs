@@ -14,6 +14,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::runtime::Builder;
 
+use crate::bench::Bench;
 use crate::cli;
 use crate::server::args::ServerCommand;
 use crate::server::config::Known;
@@ -33,6 +34,11 @@ enum Command {
     Server(ServerCommand),
     #[command(flatten)]
     Operators(cli::Command),
+    /// Measure how much a server bears, and check that it grants nothing twice; without --server a server of its own, on a
+    /// temporary SQLite file
+    #[command(after_help = cli::EXIT_CODES)]
+    #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
+    Bench(Box<Bench>),
     /// Print the version, the commit it was built of, and the schema and the features that it knows
     Version {
         /// Print one object of JSON
@@ -57,7 +63,9 @@ pub fn run() -> ExitCode {
         Err(error) => return not_parsed(&error, &words),
     };
     match parsed.command {
-        Command::Operators(command) => operate(command),
+        // Most commands make one call at a time.
+        Command::Operators(command) => operate(1, cli::run(command, CommandLine::command())),
+        Command::Bench(bench) => operate(bench.threads(), bench.run()),
         Command::Version { json } => printed(&version::text(json)),
         Command::Manual { folder } => ended(manual::write(&CommandLine::command(), &folder)),
         Command::Server(command) => {
@@ -128,9 +136,9 @@ fn ended(outcome: Result<(), String>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn operate(command: cli::Command) -> ExitCode {
-    match Builder::new_multi_thread().worker_threads(command.threads()).enable_all().build() {
-        Ok(runtime) => runtime.block_on(cli::run(command, CommandLine::command())),
+fn operate(threads: usize, command: impl Future<Output = ExitCode>) -> ExitCode {
+    match Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
+        Ok(runtime) => runtime.block_on(command),
         Err(error) => {
             drop(writeln!(std::io::stderr(), "error: the runtime cannot start: {error}"));
             ExitCode::FAILURE

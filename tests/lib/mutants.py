@@ -712,17 +712,17 @@ MUTANTS = [
     Mutant("O3", "a holder at work is overtaken without force once an operator has parked its entry", "operate_table::", [
         (OPERATE, "entry.unsettled() && now <", "entry.closed_by == ClosedBy::Open && now <"),
     ]),
-    Mutant("B1", "the benchmark does not see two claims of one key held at once", "cli::bench::grants", [
-        ("src/cli/bench/grants.rs", "} else if before.live && !grant.effect_unknown {", "} else if before.live && grant.effect_unknown {"),
+    Mutant("B1", "the benchmark does not see two claims of one key held at once", "bench::grants", [
+        ("src/bench/grants.rs", "} else if before.live && !grant.effect_unknown {", "} else if before.live && grant.effect_unknown {"),
     ]),
-    Mutant("B2", "the benchmark does not see that one of several claims at once is granted twice", "cli::bench", [
-        ("src/cli/bench/again.rs", "        (2.., _) => {", "        (9.., _) => {"),
+    Mutant("B2", "the benchmark does not see that one of several claims at once is granted twice", "bench", [
+        ("src/bench/again.rs", "        (2.., _) => {", "        (9.., _) => {"),
     ]),
-    Mutant("B3", "with a rate, latencies count from when a call was sent", "cli::bench::pace", [
-        ("src/cli/bench/pace.rs", "        Some(self.began + self.instant(number))", "        Some(Instant::now() - self.instant(number) + self.instant(number))"),
+    Mutant("B3", "with a rate, latencies count from when a call was sent", "bench::pace", [
+        ("src/bench/pace.rs", "        Some(self.began + self.instant(number))", "        Some(Instant::now() - self.instant(number) + self.instant(number))"),
     ]),
-    Mutant("B4", "the server that the benchmark has started stays", "cli::bench", [
-        ("src/cli/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
+    Mutant("B4", "the server that the benchmark has started stays", "bench", [
+        ("src/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
     ]),
     Mutant("L35", "a connection that cannot send is polled when somebody else wakes it", "listener", [
         ("src/listener/io/write_buffer.rs", "            self.failed = Some(error.kind());\n            context.waker().wake_by_ref();", "            self.failed = Some(error.kind());"),
@@ -736,14 +736,14 @@ MUTANTS = [
     Mutant("I30", "a stream outlives the rights of its caller", "identity::rights", [
         ("src/rpc/admin/bulk.rs", "        caller.allowed_somewhere()?;\n", ""),
     ]),
-    Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "cli::bench::link", [
-        ("src/cli/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
+    Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "bench::link", [
+        ("src/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
     ]),
     Mutant("B6", "the load of the benchmark takes any certificate of a client for none", "cli::tls", [
-        ("src/cli/bench/dial.rs", "(Some(cert), Some(key)) => {", "(Some(cert), Some(key)) if false => {"),
+        ("src/bench/dial.rs", "(Some(cert), Some(key)) => {", "(Some(cert), Some(key)) if false => {"),
     ]),
-    Mutant("B7", "the load of the benchmark ends with the connection that its server ends", "cli::bench::link", [
-        ("src/cli/bench/link.rs", "if ready!(self.calls.poll_ready(context)).is_ok() {", "if ready!(self.calls.poll_ready(context)).is_ok() || true {"),
+    Mutant("B7", "the load of the benchmark ends with the connection that its server ends", "bench::link", [
+        ("src/bench/link.rs", "if ready!(self.calls.poll_ready(context)).is_ok() {", "if ready!(self.calls.poll_ready(context)).is_ok() || true {"),
     ]),
     Mutant("N1", "the token and the key of the current context go to whatever an endpoint names", "cli::context", [
         ("src/cli/contexts/choose.rs", "(Some(_), None) => None,", "(Some(_), None) => choose(options, None)?,"),
@@ -755,7 +755,7 @@ MUTANTS = [
         ("src/cli/contexts/file.rs", "match file.try_lock() {", "match Ok::<(), TryLockError>(()) {"),
     ]),
     Mutant("N4", "a measurement loads the server of the current context", "cli::context", [
-        ("src/cli/bench/mod.rs", "if options.names_no_server() {", "if options.names_no_server() && false {"),
+        ("src/bench/mod.rs", "if options.names_no_server() {", "if options.names_no_server() && false {"),
     ]),
     Mutant("N5", "a command to paste goes to whichever context is the current one", "cli::context", [
         ("src/cli/client.rs", 'words.push(format!("--context {}", quoted(context)));', "let _ = context;"),
@@ -1030,8 +1030,8 @@ MUTANTS = [
     Mutant("L63", "nobody sees that a connection's life is over", "edge::life", [
         ("src/listener/connection.rs", "why = life.over(account.open()) => Some(why),", "() = std::future::pending() => None,"),
     ]),
-    Mutant("L64", "bench does not tell the server how long it waits", "cli::bench::link", [
-        ("src/cli/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
+    Mutant("L64", "bench does not tell the server how long it waits", "bench::link", [
+        ("src/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
     ]),
     Mutant("L14", "all whom a full queue refuses come again together", "ledger::claims::queue::retry_after", [
         ("src/ledger/claims/queue/retry_after.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),

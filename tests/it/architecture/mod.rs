@@ -127,7 +127,8 @@ const WALLS: &[(&str, &[&str])] = &[
             "common",
         ],
     ),
-    ("command_line", &["server", "cli", "common"]),
+    ("bench", &["cli", "proto", "common"]),
+    ("command_line", &["server", "cli", "bench", "common"]),
 ];
 
 /// The room of a module: the folder or file of `src` that it lies in.

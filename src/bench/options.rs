@@ -21,7 +21,7 @@ const STEPS_MAX: u32 = 1_024;
 /// `bench`.
 #[derive(Args, Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(in crate::cli) struct Measurement {
+pub(crate) struct Measurement {
     /// What is done with each message: claim, pair (claim and complete), duplicates=90% (claims of which so many are
     /// of completed messages), hot-keys=10 (claim one of so many messages, and release it), or renew
     #[arg(long, default_value = "pair", value_name = "WORKLOAD", help_heading = "Load")]
@@ -98,7 +98,7 @@ pub(super) struct Plan {
 
 impl Measurement {
     /// How many threads the client has.
-    pub(in crate::cli) fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         let usual = || std::thread::available_parallelism().map_or(1, usize::from).min(256);
         self.threads.map_or_else(usual, usize::from)
     }

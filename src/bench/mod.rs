@@ -23,6 +23,9 @@ mod slot;
 mod tally;
 mod workload;
 
+use std::process::ExitCode;
+
+use clap::Args;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::subscriber::NoSubscriber;
@@ -33,18 +36,39 @@ use self::measured::Measured;
 use self::options::Plan;
 use self::own_server::OwnServer;
 
-use super::client::Client;
-use super::confirm::confirm;
-use super::options::Options;
-use super::problem::{Exit, Problem};
-use super::screen::Screen;
-use super::text::{clean, counted};
+use crate::cli::client::Client;
+use crate::cli::confirm::confirm;
+use crate::cli::options::Options;
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::screen::{self, Screen};
+use crate::cli::text::{clean, counted};
 
-pub(super) use self::options::Measurement;
+use self::options::Measurement;
+
+/// A measurement.
+#[derive(Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    measurement: Measurement,
+}
+
+impl Bench {
+    /// The number of threads of the client.
+    pub(crate) fn threads(&self) -> usize {
+        self.measurement.threads()
+    }
+
+    /// Measures; what is wrong goes to standard error.
+    pub(crate) async fn run(self) -> ExitCode {
+        screen::ended(self.measurement.run(self.options).await.unwrap_or_else(Problem::print)).into()
+    }
+}
 
 impl Measurement {
     /// Whatever ends it, a server of its own ends with it.
-    pub(super) async fn run(self, mut options: Options) -> Result<Exit, Problem> {
+    async fn run(self, mut options: Options) -> Result<Exit, Problem> {
         // Where nothing takes them, each span of a library is made for the `log` crate: a fortieth of the client's time.
         drop(tracing::subscriber::set_global_default(NoSubscriber::new()));
         let screen = options.output.screen();

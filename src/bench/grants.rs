@@ -109,7 +109,7 @@ impl Grants {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::ids::Ids;
+    use crate::bench::ids::Ids;
 
     /// Grants by token, `+` with the lease of the claim before over; `b`: the claim is given back.
     fn told(kind: Kind, story: &str) -> Vec<String> {
