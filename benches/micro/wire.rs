@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use divan::Bencher;
 use idempotency_ledger::domain::{Reply, Verdict};
-use idempotency_ledger::rpc::measured::{claim_command, complete_command, verdict_message};
 use idempotency_ledger::proto;
 use idempotency_ledger::rpc::Limits;
+use idempotency_ledger::rpc::measured::{claim_command, complete_command, verdict_message};
 use prost::Message;
 
 use crate::measure;

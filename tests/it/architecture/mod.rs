@@ -2,6 +2,7 @@
 //! source: who may import whom, where time and randomness live, what is published.
 
 mod graph;
+mod phrases;
 
 use std::collections::BTreeMap;
 use std::fs;
