@@ -8,6 +8,13 @@ import uuid
 from typing import Any
 
 import idempotency_ledger as il
+from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyAlreadyInProgressError,
+    IdempotencyPersistenceLayerError,
+    IdempotencyValidationError,
+)
+from idempotency_ledger.powertools import LedgerPersistenceLayer
 
 RUN = uuid.uuid4().hex
 
@@ -134,10 +141,60 @@ def traced(ledger: il.Ledger) -> None:
     print("traced", flush=True)
 
 
+def powertools(ledger: il.Ledger) -> None:
+    """The persistence layer: a repeat is answered, another payload refused, an exception settled by what it says."""
+    layer, calls = LedgerPersistenceLayer(ledger, source=f"lambda-{RUN}"), []
+    config = IdempotencyConfig(event_key_jmespath="id", payload_validation_jmespath="amount")
+    config.register_lambda_context(LambdaContext())
+
+    @idempotent_function(data_keyword_argument="order", persistence_store=layer, config=config)
+    def charge(order: dict[str, Any]) -> dict[str, Any]:
+        calls.append((order["id"], layer.claim.attempt, layer.claim.token))
+        if order["id"] == "inner":
+            raise ValueError("after the effect, perhaps")
+        if order["id"] == "later" and layer.claim.attempt == 1:
+            raise il.Retry(after=0)
+        if order["id"] == "twice":
+            return charge(order=order)
+        return {"charged": order["amount"]}
+
+    def refused(error: type[Exception], **order: Any) -> None:
+        try:
+            charge(order=order)
+        except error:
+            return
+        raise AssertionError(f"{order} has not raised {error.__name__}")
+
+    for _ in range(2):
+        check(charge(order={"id": "one", "amount": 3}) == {"charged": 3}, "the result")
+    check([call[0] for call in calls] == ["one"], calls)
+    refused(IdempotencyValidationError, id="one", amount=4)
+    refused(IdempotencyAlreadyInProgressError, id="twice", amount=1)
+    refused(ValueError, id="inner", amount=1)
+    refused(IdempotencyPersistenceLayerError, id="inner", amount=1)  # It is parked.
+    refused(il.Retry, id="later", amount=1)
+    check(charge(order={"id": "later", "amount": 1}) == {"charged": 1}, "the second attempt")
+    check([call[:2] for call in calls if call[0] == "later"] == [("later", 1), ("later", 2)], calls)
+    try:
+        print(layer.claim)
+    except il.NotGranted:
+        return
+    raise AssertionError("a function that has ended has a claim")
+
+
+class LambdaContext:
+    """The part of an invocation's context that Powertools reads."""
+
+    @staticmethod
+    def get_remaining_time_in_millis() -> int:
+        return 30_000
+
+
 def main() -> None:
     with il.Ledger("effects") as ledger:
         blocks(ledger)
         decorators(ledger)
+        powertools(ledger)
         traced(ledger)
     asyncio.run(tasks())
 
