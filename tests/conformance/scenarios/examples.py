@@ -118,3 +118,12 @@ def forms_of_the_language(s: Scene) -> None:
     if "traced" in done.stdout:
         sent = [call.metadata.get("traceparent", "") for call in s.proxy.calls if "traced" in call.request.key.id]
         check(len(sent) == 2 and all("abc" in parent for parent in sent), f"traceparent is {sent}")
+
+
+@scenario(needs="page")
+def page_of_tests(s: Scene) -> None:
+    """The test that docs/testing-consumers.md shows to users, as it stands there."""
+    environment = {**os.environ, **s.environment, "LEDGER_PROGRAM": s.binary,
+                   "LEDGER_CHECKOUT": str(pathlib.Path(__file__).resolve().parents[3])}
+    done = subprocess.run(s.more["page"], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    check(done.returncode == 0, (done.stdout + done.stderr)[-500:])

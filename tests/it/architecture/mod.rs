@@ -4,7 +4,7 @@
 mod graph;
 mod phrases;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -153,6 +153,37 @@ fn each_room_uses_only_what_it_may() {
             );
         }
     }
+}
+
+/// The type that a line of code declares, if it declares one.
+fn declared(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
+        Some(rest) => rest.trim_start(),
+        None => line,
+    };
+    let named = ["struct ", "enum ", "trait "].iter().find_map(|word| line.strip_prefix(word))?;
+    named.split(|letter: char| !letter.is_alphanumeric()).next()
+}
+
+/// One word, one thing.
+#[test]
+fn a_type_name_stands_in_at_most_two_rooms() {
+    assert_eq!(declared("    pub(in crate::x) struct Turn<T> {"), Some("Turn"));
+    assert_eq!(declared("enum Kind {"), Some("Kind"));
+    assert_eq!(declared("// struct A"), None);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in files("src") {
+        let room = path.strip_prefix(&root).unwrap().iter().next().unwrap().to_string_lossy().into_owned();
+        let own = text.split("\n#[cfg(test").next().unwrap();
+        for name in own.lines().filter_map(declared) {
+            rooms.entry(name.to_owned()).or_default().insert(room.clone());
+        }
+    }
+    let many: Vec<_> = rooms.iter().filter(|(_, rooms)| rooms.len() > 2).collect();
+    assert!(many.is_empty(), "a name of types in more than two rooms means two things: {many:?}");
 }
 
 /// A file of one duty is short. Where one is longer, its first lines say why.
