@@ -11,6 +11,8 @@ import os
 import pathlib
 import signal
 
+from nats.aio.msg import Msg
+
 _PLAN = json.loads(os.environ.get("FAULTS", "{}"))
 
 
@@ -26,3 +28,16 @@ async def point(name, message_id):
         return
     os.kill(os.getpid(), signal.Signals[signal_name])
     await asyncio.sleep(takes)
+
+
+def before_acks():
+    """Makes the point "before ack" of each acknowledgement."""
+    if not _PLAN:
+        return
+    ack = Msg.ack
+
+    async def later(message):
+        await point("before ack", json.loads(message.data).get("id"))
+        await ack(message)
+
+    Msg.ack = later

@@ -24,7 +24,8 @@ async def publish(url, events, consumer="payments"):
     await stream.add_stream(StreamConfig(name="EVENTS", subjects=["events.>"]))
     await stream.add_stream(StreamConfig(name="DEAD", subjects=["dead.>"]))
     for event in events:
-        await stream.publish(f"events.{consumer}", json.dumps(event).encode())
+        await stream.publish(f"events.{consumer}", json.dumps(event).encode(),
+                             headers={"Content-Type": "application/cloudevents+json"})
     await broker.close()
 
 

@@ -1,0 +1,67 @@
+"""Adapters for brokers: each turns a delivery into a key, and an outcome into the broker's own words.
+
+`idempotency_ledger.brokers.nats` needs the package `nats-py` (extra `nats`). The core of the package knows no broker.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Union
+
+from ..errors import LedgerError
+from ..key import Key
+
+# The bindings of CloudEvents: HTTP and NATS, Kafka, and AMQP with either of its separators.
+_PREFIXES = ("ce-", "ce_", "cloudevents:", "cloudevents_")
+_STRUCTURED = "application/cloudevents+json"
+
+
+class NoId(LedgerError):
+    """A delivery has no id. It is never given one: a redelivery would have another, and a second effect."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """The name of a delivery, and when its message was made."""
+
+    key: Key
+    occurred_at: Optional[datetime.datetime] = None
+
+
+def cloud_event(headers: Mapping[str, str], body: Union[bytes, bytearray], replay_run: str = "") -> Optional[Named]:
+    """The name of a CloudEvent in binary or structured mode; `None` where the delivery is not a CloudEvent.
+
+    An id of a CloudEvent is unique within its source, so both are those of the event.
+    """
+    found: Mapping[str, Any] = {
+        name[len(prefix) :]: value
+        for prefix in _PREFIXES
+        for name, value in ((name.lower(), value) for name, value in headers.items())
+        if name.startswith(prefix)
+    }
+    kind = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
+    if not found and kind.lower().startswith(_STRUCTURED):
+        try:
+            decoded = json.loads(body)
+        except ValueError:
+            decoded = None
+        found = decoded if isinstance(decoded, dict) else {}
+        if not found:
+            raise NoId(f"the delivery says that it is {_STRUCTURED}, and its body is not an object of JSON")
+    if not found:
+        return None
+    return Named(Key.from_cloud_event(found, replay_run), _instant(found.get("time")))
+
+
+def _instant(text: object) -> Optional[datetime.datetime]:
+    """The instant of RFC 3339; `None` where there is no instant with a time zone."""
+    if not isinstance(text, str):
+        return None
+    try:
+        # Python before 3.11 reads no Z.
+        instant = datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
+    except ValueError:
+        return None
+    return instant if instant.tzinfo else None
