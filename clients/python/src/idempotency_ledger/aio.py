@@ -62,6 +62,11 @@ class AsyncLedger:
         self._idle: Optional[asyncio.Future[None]] = None
         self._closing = False
 
+    @property
+    def consumer(self) -> str:
+        """The group that processes, as it was given."""
+        return self._options.consumer
+
     async def process(
         self,
         key: Key,

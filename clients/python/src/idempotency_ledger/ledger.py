@@ -99,6 +99,11 @@ class Ledger:
         self._state = _State(self._options.connection)
         _ledgers.add(self)
 
+    @property
+    def consumer(self) -> str:
+        """The group that processes, as it was given."""
+        return self._options.consumer
+
     def process(
         self,
         key: Key,

@@ -1,0 +1,214 @@
+"""Real brokers, each started for one run: what a producer sends, what is not acknowledged yet, and the dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from running import Running, free_port, wait_for
+
+STRUCTURED = "application/cloudevents+json"
+Event = dict[str, Any]
+
+
+class Redis:
+    name, needs = "redis", "redis-server"
+
+    def __init__(self, running: Running) -> None:
+        import redis
+
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        running.start("broker", "redis-server", "--port", self.port, "--bind", "127.0.0.1", "--dir", running.path,
+                      "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+        self.client = redis.Redis.from_url(self.url)
+        wait_for("Redis listens", self._answers)
+        self.client.xgroup_create("orders", "payments", id="0", mkstream=True)
+
+    def _answers(self) -> bool:
+        import redis
+
+        try:
+            return bool(self.client.ping())
+        except redis.ConnectionError:
+            return False
+
+    def publish(self, events: list[Event]) -> None:
+        for event in events:
+            self.client.xadd("orders", {"content-type": STRUCTURED, "data": json.dumps(event)})
+
+    def left(self) -> int:
+        group = self.client.xinfo_groups("orders")[0]
+        return group["pending"] + (group["lag"] or 0)
+
+    def dead(self) -> list[str]:
+        return [json.loads(fields[b"data"]).get("id") for _, fields in self.client.xrange("orders:dead")]
+
+
+class Nats:
+    name, needs = "nats", "nats-server"
+
+    def __init__(self, running: Running) -> None:
+        port = free_port()
+        self.url = f"nats://127.0.0.1:{port}"
+        running.start("broker", "nats-server", "-js", "-a", "127.0.0.1", "-p", port, "-sd", running.path / "broker")
+        wait_for("NATS listens", lambda: "Server is ready" in running.log("broker"))
+        asyncio.run(self._ask(self._made))
+
+    async def _ask(self, ask: Any) -> Any:
+        import nats
+
+        broker = await nats.connect(self.url)
+        try:
+            return await ask(broker.jetstream())
+        finally:
+            await broker.close()
+
+    async def _made(self, stream: Any) -> None:
+        from nats.js.api import ConsumerConfig, StreamConfig
+
+        await stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders"]))
+        await stream.add_stream(StreamConfig(name="DEAD", subjects=["dead"]))
+        await stream.add_consumer("ORDERS", ConsumerConfig(durable_name="payments", ack_policy="explicit", ack_wait=2,
+                                                           max_deliver=-1))
+
+    def publish(self, events: list[Event]) -> None:
+        async def publish(stream: Any) -> None:
+            for event in events:
+                await stream.publish("orders", json.dumps(event).encode(), headers={"Content-Type": STRUCTURED})
+
+        asyncio.run(self._ask(publish))
+
+    def left(self) -> int:
+        async def left(stream: Any) -> int:
+            info = await stream.consumer_info("ORDERS", "payments")
+            return info.num_pending + info.num_ack_pending
+
+        return asyncio.run(self._ask(left))
+
+    def dead(self) -> list[str]:
+        async def dead(stream: Any) -> list[str]:
+            inbox = await stream.subscribe("dead", ordered_consumer=True)
+            count = (await stream.stream_info("DEAD")).state.messages
+            return [json.loads((await inbox.next_msg(timeout=5)).data).get("id") for _ in range(count)]
+
+        return asyncio.run(self._ask(dead))
+
+
+class RabbitMq:
+    name, needs = "rabbitmq", "rabbitmq-server"
+
+    def __init__(self, running: Running) -> None:
+        port = free_port()
+        self.url = f"amqp://guest:guest@127.0.0.1:{port}/"
+        folder = running.path / "broker"
+        folder.mkdir()
+        # A node beside any other one of this machine: it has a separate name, folder, cookie and ports.
+        environment = {
+            **os.environ, "HOME": str(folder), "RABBITMQ_NODENAME": f"ledger-{port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1", "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_DIST_PORT": str(free_port()), "RABBITMQ_BASE": str(folder), "RABBITMQ_LOG_BASE": str(folder),
+            "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"), "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq"), "RABBITMQ_LOGS": "-", "RABBITMQ_PID_FILE": str(folder / "pid"),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+        }
+        # Debian's wrapper would change to the user rabbitmq, who cannot write here.
+        program = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+        running.start("broker", program if os.path.exists(program) else "rabbitmq-server", environment=environment)
+        wait_for("RabbitMQ listens", lambda: "Server startup complete" in running.log("broker"), seconds=90)
+        asyncio.run(self._ask(self._made))
+
+    async def _ask(self, ask: Any) -> Any:
+        import aio_pika
+
+        async with await aio_pika.connect(self.url) as connection:
+            return await ask(await connection.channel(publisher_confirms=True))
+
+    async def _made(self, channel: Any) -> None:
+        for queue in ("orders", "orders.dead"):
+            await channel.declare_queue(queue, durable=True, arguments={"x-queue-type": "quorum"})
+
+    def publish(self, events: list[Event]) -> None:
+        async def publish(channel: Any) -> None:
+            from aio_pika import DeliveryMode, Message
+
+            for event in events:
+                message = Message(json.dumps(event).encode(), content_type=STRUCTURED,
+                                  delivery_mode=DeliveryMode.PERSISTENT)
+                await channel.default_exchange.publish(message, routing_key="orders")
+
+        asyncio.run(self._ask(publish))
+
+    def left(self) -> int:
+        async def left() -> int:
+            import aio_pika
+
+            count = 0
+            async with await aio_pika.connect(self.url) as connection:
+                for queue in ("orders", *(f"orders.later.{seconds}s" for seconds in (1, 2, 5, 10, 30, 60, 300, 900))):
+                    # The channel is closed where there is no such queue.
+                    channel = await connection.channel()
+                    try:
+                        found = await channel.declare_queue(queue, passive=True)
+                    except aio_pika.exceptions.ChannelNotFoundEntity:
+                        continue
+                    # It counts what is ready, not what consumers hold: `run` asks when they have ended.
+                    count += found.declaration_result.message_count
+                    await channel.close()
+            return count
+
+        return asyncio.run(left())
+
+    def dead(self) -> list[str]:
+        async def dead(channel: Any) -> list[str]:
+            queue = await channel.declare_queue("orders.dead", passive=True)
+            found = []
+            while (message := await queue.get(fail=False)) is not None:
+                found.append(json.loads(message.body).get("id"))
+            return found
+
+        return asyncio.run(self._ask(dead))
+
+
+class Sqs:
+    name, needs = "sqs", None
+
+    def __init__(self, running: Running) -> None:
+        import boto3
+
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        running.start("broker", sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", port)
+        wait_for("the server of SQS listens", lambda: "Running on" in running.log("broker"), seconds=60)
+        self.client = boto3.client("sqs", endpoint_url=self.url, region_name="eu-central-1",
+                                   aws_access_key_id="test", aws_secret_access_key="test")
+        self.queues = {name: self.client.create_queue(QueueName=name)["QueueUrl"] for name in ("orders", "dead")}
+
+    def publish(self, events: list[Event]) -> None:
+        for event in events:
+            kind = {"content-type": {"DataType": "String", "StringValue": STRUCTURED}}
+            self.client.send_message(QueueUrl=self.queues["orders"], MessageBody=json.dumps(event), MessageAttributes=kind)
+
+    def left(self) -> int:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"]
+        found = self.client.get_queue_attributes(QueueUrl=self.queues["orders"], AttributeNames=names)["Attributes"]
+        return sum(int(found[name]) for name in names)
+
+    def dead(self) -> list[str]:
+        found: list[str] = []
+        while messages := self.client.receive_message(QueueUrl=self.queues["dead"], MaxNumberOfMessages=10,
+                                                      VisibilityTimeout=600).get("Messages"):
+            found += [json.loads(message["Body"]).get("id") for message in messages]
+        return found
+
+
+BROKERS = {broker.name: broker for broker in (Nats, Redis, RabbitMq, Sqs)}
+
+
+def have(program: str | None) -> bool:
+    """Whether the program of a broker is there."""
+    return program is None or subprocess.run(["sh", "-c", f"command -v {program}"], capture_output=True).returncode == 0
