@@ -23,7 +23,7 @@ import uuid
 import grpc
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent
-sys.path[1:1] = [str(EXAMPLES), str(EXAMPLES / "consumer")]
+sys.path.insert(1, str(EXAMPLES))
 import guard
 from databases import open_database
 from protocol import LeftOpen, handle, seconds

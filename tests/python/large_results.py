@@ -13,8 +13,10 @@ import urllib.request
 
 from running import ROOT, Running, checked, free_port, options
 
+sys.path[:0] = [str(ROOT / "clients" / "python" / "src"), str(ROOT / "examples" / "guard")]
+
 import grpc
-from protocol import handle
+from idempotency_ledger import Advice, AsyncLedger, Connection, Key
 from sinks import Sinks
 from stubs import pb, rpc
 
@@ -25,26 +27,25 @@ DELIVERIES = 5  # of each message: what a broker does until it is acknowledged, 
 
 def guarded_consumer():
     """examples/guard/consumer.py. The plain example has a module of the same name."""
-    guard = ROOT / "examples" / "guard"
-    sys.path.insert(0, str(guard))
-    spec = importlib.util.spec_from_file_location("guarded_consumer", guard / "consumer.py")
+    spec = importlib.util.spec_from_file_location("guarded_consumer", ROOT / "examples" / "guard" / "consumer.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 class Plain:
-    """examples/consumer: its protocol, and the sink that counts every effect."""
+    """The Python package, as examples/consumer has it, and the sink that counts every effect."""
 
-    def __init__(self, ledger, path):
-        self.ledger, self.sinks = ledger, Sinks(path / "sinks.db")
+    def __init__(self, _ledger, path, address):
+        self.ledger, self.sinks = AsyncLedger("plain", Connection(address)), Sinks(path / "sinks.db")
 
     async def deliver(self, key, size):
         async def process(_claim):
             self.sinks.plain(key.id)
             return bytes(size)
 
-        return await handle(self.ledger, pb.ClaimRequest(key=key, owner="plain"), process)
+        outcome = await self.ledger.process(Key.of(key.source, key.id), process)
+        return (pb.ADVICE_ACK if outcome.advice is Advice.ACK else pb.ADVICE_RETRY_LATER), outcome.delay
 
     def effects(self, message_id):
         return self.sinks.count("plain", message_id)
@@ -53,7 +54,7 @@ class Plain:
 class Guarded:
     """examples/guard: the effect is a row in the consumer's own database."""
 
-    def __init__(self, ledger, path):
+    def __init__(self, ledger, path, _address):
         self.ledger, self.module, self.file = ledger, guarded_consumer(), path / "shop.db"
         with sqlite3.connect(self.file) as database:
             for schema in ("sqlite", "payments"):
@@ -98,9 +99,9 @@ def seen(running, observe):
     assert told and all((line["level"], line["field"]) == ("WARN", "result") for line in told), lines
 
 
-async def serve_both(running, ledger):
+async def serve_both(running, ledger, address):
     for name, consumer in (("plain", Plain), ("guarded", Guarded)):
-        await one_effect(ledger, consumer(ledger, running.path), name)
+        await one_effect(ledger, consumer(ledger, running.path, address), name)
 
 
 def main():
@@ -112,7 +113,7 @@ def main():
 
         async def both():
             async with grpc.aio.insecure_channel(address) as channel:
-                await serve_both(running, rpc.LedgerServiceStub(channel))
+                await serve_both(running, rpc.LedgerServiceStub(channel), address)
 
         sys.exit(checked([
             ("results of 16,384 bytes and more: one effect each, plain and guarded", lambda: asyncio.run(both())),
