@@ -118,7 +118,7 @@ class RabbitMq:
         }
         # Debian's wrapper would change to the user rabbitmq, who cannot write here.
         program = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-        running.start("broker", program if os.path.exists(program) else "rabbitmq-server", environment=environment)
+        running.start("broker", program if os.path.exists(program) else "rabbitmq-server", environment=environment, cwd=folder)
         wait_for("RabbitMQ listens", lambda: "Server startup complete" in running.log("broker"), seconds=90)
         asyncio.run(self._ask(self._made))
 
