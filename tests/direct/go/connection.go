@@ -9,8 +9,7 @@ import (
 	_ "google.golang.org/grpc/health"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
-
-	"direct/ledgerv1"
+	"idempotency-ledger.internal/ledger/ledgerv1"
 )
 
 // connection is one to all servers.

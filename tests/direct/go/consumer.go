@@ -8,8 +8,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-
-	"direct/ledgerv1"
+	"idempotency-ledger.internal/ledger/ledgerv1"
 )
 
 // How often a call is repeated by its caller, as docs/clients.md, rule 4, says.
