@@ -109,6 +109,8 @@ func main() {
 			// The caller is cancelled, and not its handler: where one runs, Process returns with it.
 			cancels[command.Call]()
 			wire.Say("cancelled", wire.Fields{"call": command.Call})
+		case "serve":
+			serve(command)
 		case "close":
 			closed(command)
 		case "shutdown":
