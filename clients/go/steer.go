@@ -148,6 +148,9 @@ func (h *hold) steered(err error) *SteerError {
 // have wrapped around an error says nothing by its type.
 func typeName(err error) string {
 	for {
+		if panicked, ok := err.(*panicError); ok {
+			return panicked.Error()
+		}
 		name := fmt.Sprintf("%T", err)
 		switch name {
 		case "*fmt.wrapError":
