@@ -94,6 +94,6 @@ func (c *Claim) Fail(err error) Outcome[[]byte] { return c.hold.fail(err) }
 // Close of a nil Claim does nothing, so that it may be deferred right after Begin.
 func (c *Claim) Close() {
 	if c != nil {
-		c.end(c.hold.interrupted())
+		c.end(c.hold.fail(errInterrupted))
 	}
 }

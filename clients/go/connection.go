@@ -63,8 +63,7 @@ func (o Options) dial() (*grpc.ClientConn, error) {
 	if len(to.list) > 0 {
 		servers := manual.NewBuilderWithScheme("list")
 		servers.InitialState(listed(to.list))
-		// The list itself would be sent as the server's name, and no call would get through.
-		options = append(options, grpc.WithResolvers(servers), grpc.WithAuthority("ledger"))
+		options = append(options, grpc.WithResolvers(servers))
 	}
 	return grpc.NewClient(to.name, options...)
 }
@@ -108,6 +107,7 @@ func (o Options) target() (target, error) {
 func (t *target) resolve() error {
 	for _, scheme := range []string{"ipv4:", "ipv6:"} {
 		if addresses, found := strings.CutPrefix(t.name, scheme); found {
+			// The list itself would be sent as the server's name, and no call would get through.
 			t.list, t.name = strings.Split(addresses, ","), "list:///ledger"
 			for _, address := range t.list {
 				if _, err := netip.ParseAddrPort(address); err != nil {

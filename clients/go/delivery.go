@@ -77,7 +77,7 @@ func (h *hold) fail(err error) outcome {
 	h.settling.Lock()
 	defer h.settling.Unlock()
 	if h.settled != nil {
-		if h.settled.Err == nil { // Reported when the claim is closed.
+		if h.settled.Err == nil && err != errInterrupted { // Reported when the claim is closed.
 			h.settled.Err = err
 		}
 		return *h.settled
@@ -85,14 +85,6 @@ func (h *hold) fail(err error) outcome {
 	found := h.failed(h.steered(err))
 	found.Err = err
 	return h.settle(found)
-}
-
-// interrupted is the outcome of a claim that ends: one that is not settled stays so.
-func (h *hold) interrupted() outcome {
-	if h.isSettled() {
-		return *h.settled
-	}
-	return h.fail(errInterrupted)
 }
 
 // settle keeps what the first settlement came to.

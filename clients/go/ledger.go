@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"idempotency-ledger.internal/ledger/ledgerv1"
 )
 
@@ -225,7 +227,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 	if l.connection == nil {
 		return nil
 	}
-	if err := l.connection.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+	if err := l.connection.Close(); err != nil && status.Code(err) != codes.Canceled {
 		return err
 	}
 	return nil
