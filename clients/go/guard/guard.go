@@ -33,7 +33,7 @@ const rollbackTime = 5 * time.Second
 const (
 	insert = "INSERT INTO effect_guard (idempotency_key, replay_run, consumer, source, id, token) VALUES (?, ?, ?, ?, ?, ?)"
 	keep   = "UPDATE effect_guard SET result = ? WHERE idempotency_key = ? AND replay_run = ?"
-	read   = "SELECT consumer, source, id, result FROM effect_guard WHERE idempotency_key = ? AND replay_run = ?"
+	read   = "SELECT consumer, source, id, result, result IS NOT NULL FROM effect_guard WHERE idempotency_key = ? AND replay_run = ?"
 )
 
 // Claim is what a guard reads of a claim: a [*ledger.Claim] has it.
@@ -135,9 +135,12 @@ func (t *transaction) inserted(ctx context.Context) (bool, error) {
 // whatever the error was.
 func (t *transaction) doneBefore(ctx context.Context, insertion error) ([]byte, error) {
 	consumer, key := t.claim.Names()
-	var stored struct{ consumer, source, id, result []byte }
+	var stored struct {
+		consumer, source, id, result []byte
+		has                          bool // Drivers read an empty result as nil, too.
+	}
 	err := t.connection.QueryRowContext(ctx, t.dialect.sql(read), t.claim.IdempotencyKey(), key.ReplayRun).
-		Scan(&stored.consumer, &stored.source, &stored.id, &stored.result)
+		Scan(&stored.consumer, &stored.source, &stored.id, &stored.result, &stored.has)
 	switch {
 	case err != nil && insertion != nil:
 		return nil, undecided(ctx, insertion)
@@ -147,7 +150,7 @@ func (t *transaction) doneBefore(ctx context.Context, insertion error) ([]byte, 
 		return nil, undecided(ctx, err)
 	case !bytes.Equal(stored.consumer, []byte(consumer)), !bytes.Equal(stored.source, []byte(key.Source)), !bytes.Equal(stored.id, []byte(key.ID)):
 		return nil, wrong("the guard row is that of another message")
-	case stored.result == nil:
+	case !stored.has:
 		return nil, wrong("the guard row has no result: it was committed without its effect")
 	}
 	return stored.result, nil
