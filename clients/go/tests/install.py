@@ -29,7 +29,10 @@ import pack  # noqa: E402
 
 def go(folder: pathlib.Path, environment: dict[str, str], *arguments: str) -> str:
     """The output of a go command."""
-    return subprocess.run(["go", *arguments], cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    ran = subprocess.run(["go", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        raise SystemExit(f"go {' '.join(arguments)}: {ran.stderr}")
+    return ran.stdout.strip()
 
 
 def built(folder: pathlib.Path) -> pathlib.Path:
@@ -72,6 +75,11 @@ class Example:
         found = json.loads(self._process.stdout.readline())
         if found["event"] != event or any(found[name] != value for name, value in fields.items()):
             raise SystemExit(f"instead of {event} {fields} it says {found}")
+
+    def kill(self) -> None:
+        """Ends it: before its first message it may not listen to signals yet."""
+        self._process.kill()
+        self._process.wait(10)
 
     def stop(self) -> None:
         """SIGTERM, after which it exits with 0."""
@@ -116,7 +124,9 @@ def main() -> None:
             example.expect("outcome", call="1", advice="ACK")
             example.send(do="process", call="2", id="order-1")
             example.expect("outcome", call="2", advice="ACK")
-        example.stop()
+            example.stop()
+        else:
+            example.kill()
     finally:
         if server:
             server.kill()
