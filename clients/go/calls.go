@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,7 +50,7 @@ func failureOf(err error, trailer metadata.MD) *failure {
 		return ""
 	}
 	f := &failure{code: found.Code(), reason: first("reason"), advice: first("advice"), detail: found.Message()}
-	f.detail = f.detail[:min(len(f.detail), detailMax)]
+	f.detail = strings.ToValidUTF8(f.detail[:min(len(f.detail), detailMax)], "")
 	if ms, err := strconv.ParseUint(first("retry-after-ms"), 10, 40); err == nil {
 		f.retryAfter, f.named = time.Duration(ms)*time.Millisecond, true
 	}

@@ -7,8 +7,8 @@ import (
 
 // Claim is the right to process a message now. It is held under a lease, which is renewed until the claim is settled.
 //
-// A handler of [Process] is given one. Who has one from [Ledger.Begin] settles it by Complete or Fail, and closes it. All
-// methods may be called by several goroutines.
+// A handler of [Process] is given one. A program that has one from [Ledger.Begin] settles it by Complete or Fail, and closes
+// it. All methods may be called by several goroutines.
 type Claim struct {
 	hold *hold
 	end  func(outcome)

@@ -47,7 +47,7 @@ func (o Options) dial() (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(secured),
 		grpc.WithDefaultServiceConfig(serviceConfig),
-		// Whoever controls a TXT record of the name cannot replace it, and no call waits for that record.
+		// Service configs of DNS TXT records are ignored, and no call waits for such a record.
 		grpc.WithDisableServiceConfig(),
 		// A server that was replaced is found again within the budget of a call; the defaults are 1 s to 120 s.
 		grpc.WithConnectParams(grpc.ConnectParams{

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -229,9 +230,10 @@ func refused(failed *failure, base outcome) outcome {
 	return base
 }
 
-// cut is the beginning of a reason, of at most errorMax characters.
+// cut is the beginning of a reason, of at most errorMax characters. One that is not UTF-8 could not be sent at all.
 func cut(reason string) string {
 	characters := 0
+	reason = strings.ToValidUTF8(reason, "?")
 	for at := range reason {
 		if characters == errorMax {
 			return reason[:at]

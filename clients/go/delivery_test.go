@@ -42,6 +42,7 @@ func TestErrorsOfHandlersSettle(t *testing.T) {
 		{"unexpected retry", errors.New(secret), Options{Unexpected: ErrRetry}, "Fail", ledgerv1.FailureKind_FAILURE_KIND_RETRYABLE, "*errors.errorString", "*errors.errorString", time.Second},
 		{"unexpected doubt", errors.New(secret), Options{Unexpected: ErrDoubtful}, "", 0, "", "*errors.errorString", time.Second},
 		{"lost", &ClaimLostError{"LEASE_LOST"}, Options{}, "", 0, "", "INTERRUPTED", time.Second},
+		{"not UTF-8", Park("a\xff"), Options{}, "Fail", ledgerv1.FailureKind_FAILURE_KIND_PARK, "a?", "a\xff", 0},
 		{"long", Retry(strings.Repeat("ä", 3000)), Options{}, "Fail", ledgerv1.FailureKind_FAILURE_KIND_RETRYABLE, strings.Repeat("ä", errorMax), strings.Repeat("ä", 3000), time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -126,8 +127,12 @@ func TestErrorsAdvise(t *testing.T) {
 func TestACompleteIsNeverFollowedByAFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{end: func(context.Context, proto.Message) (ledgerv1.Advice, error) { return 0, errHop }}
-		outcome, err := Process(t.Context(), f.client(t, Options{}), message, func(_ context.Context, claim *Claim) (string, error) {
+		outcome, err := Process(t.Context(), f.client(t, Options{}), message, func(ctx context.Context, claim *Claim) (string, error) {
 			claim.Complete([]byte("paid"))
+			renewals := len(f.of("Renew")) // While the Complete was repeated the lease was renewed.
+			if claim.Save(ctx, []byte("late")) == nil || claim.Announce(ctx) == nil || len(f.of("Renew")) > renewals {
+				t.Error("something was sent after a Complete")
+			}
 			return "", errors.New("after the effect")
 		})
 		if err != nil || outcome.Advice != RetryLater || outcome.Err == nil || len(f.of("Fail")) > 0 || len(f.of("Complete")) < 3 {

@@ -11,8 +11,8 @@ import (
 
 const (
 	leaseOver = "LEASE_OVER"
-	// late: a process that was to wake so long ago stood still. Its lease may be over although no other claim was granted
-	// the key: a Renew that is answered within lateBudget finds out.
+	// late: a process that wakes this much later than it had set stood still. Its lease may be over although no other claim
+	// was granted the key: a Renew that is answered within lateBudget finds out.
 	late         = 100 * time.Millisecond
 	lateBudget   = time.Second
 	shortestWait = 100 * time.Millisecond
@@ -85,6 +85,17 @@ func (h *hold) check() error {
 	return nil
 }
 
+// open is why nothing may be announced or saved under the claim; nil while it is held and not settled.
+func (h *hold) open() error {
+	h.mu.Lock()
+	settled := h.completing || h.settled != nil
+	h.mu.Unlock()
+	if settled {
+		return &ClaimLostError{"CLAIM_CLOSED"}
+	}
+	return h.check()
+}
+
 // left is what remains of the lease.
 func (h *hold) left() time.Duration {
 	h.mu.Lock()
@@ -126,7 +137,7 @@ func (h *hold) madeSure() bool {
 }
 
 func (h *hold) announce(ctx context.Context) error {
-	if err := h.check(); err != nil {
+	if err := h.open(); err != nil {
 		return err
 	}
 	switch h.granted.GetOnExpiry() {
@@ -144,7 +155,7 @@ func (h *hold) announce(ctx context.Context) error {
 }
 
 func (h *hold) save(ctx context.Context, checkpoint []byte) error {
-	if err := h.check(); err != nil {
+	if err := h.open(); err != nil {
 		return err
 	}
 	answer, failed := h.renew(ctx, h.left(), &ledgerv1.RenewRequest{Checkpoint: append([]byte{}, checkpoint...)})

@@ -35,7 +35,7 @@ func (i *inflight) leave() {
 	}
 }
 
-// close takes no new delivery. The channel is closed when no delivery is under way.
+// close refuses new deliveries. The channel is closed when no delivery is under way.
 func (i *inflight) close() <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -69,7 +69,7 @@ func Must(l *Ledger, err error) *Ledger {
 // [None] for none, and any other T as JSON. By its error it says how its attempt ended: see [ErrRetry] and the others, and
 // Options.Unexpected for any other error. A panic is an error, too, and goes on after the claim is settled.
 //
-// What the ledger answers is no error: Outcome.Advice says what to do with the message. An error is returned where the
+// What the ledger answers is not an error: Outcome.Advice says what to do with the message. An error is returned where the
 // handler has not begun: [ErrClosed], an [*InvalidFieldError] where the program is at fault, and the cause of ctx where it
 // has ended; a claim that is granted meanwhile is released. The outcome is RetryLater then.
 func Process[T any](
@@ -208,7 +208,7 @@ func newClaim(h *hold, ended func(outcome)) *Claim {
 	}}
 }
 
-// Close takes no new delivery, and lets running effects end and settle, until ctx ends; without a deadline of ctx for 20 s.
+// Close refuses new deliveries, and lets running effects end and settle, until ctx ends; without a deadline of ctx for 20 s.
 // A delivery whose claim arrives meanwhile gives it back.
 //
 // It returns an error where an effect still runs: it may go on, and its claim is settled where it ends before the process,

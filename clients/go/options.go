@@ -40,7 +40,7 @@ type Options struct {
 	// Lease is how long a claim is held unless it is renewed: 1 s to 24 h. It is renewed at a third of that. 0: the
 	// policy's, 30 s by default.
 	Lease time.Duration
-	// Owner is who asks, for people: 1 to 128 bytes. Empty: host and process.
+	// Owner names the claimant for people who read the ledger: 1 to 128 bytes. Empty: host and process.
 	Owner string
 	// Unexpected is what an error of a handler means that does not say how its attempt ended: [ErrPark] (nil: the same,
 	// a person looks), [ErrRetry] (only where no error of the handler can follow its effect), or [ErrDoubtful] (only with
@@ -51,7 +51,7 @@ type Options struct {
 	// HandlerBudget and AckWait are the longest time that a handler takes, and that the broker waits for an
 	// acknowledgement. They are compared, New warns where the budget is longer, and nothing else depends on them.
 	HandlerBudget, AckWait time.Duration
-	// Logger is told what was refused or not answered, and the types of handlers' errors, at most once a second of each
+	// Logger gets what was refused or not answered, and the types of handlers' errors, at most once a second of each
 	// kind; never a payload, a key, a token or the text of a handler's error. nil: slog.Default().
 	Logger *slog.Logger
 }
@@ -120,7 +120,7 @@ func EventType(name string) DeliveryOption {
 }
 
 // Wait is how long a call waits while another attempt holds the message: 0 (the default) to 1 h; the server bounds it
-// further, by default to 10 s. It is for callers who need the result; a broker's consumer needs no wait.
+// further, by default to 10 s. It is for callers that need the result; a broker's consumer does not need it.
 func Wait(atMost time.Duration) DeliveryOption {
 	return func(d *delivery) { d.wait = atMost }
 }

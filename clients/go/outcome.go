@@ -26,7 +26,7 @@ func (a Advice) String() string {
 	}
 }
 
-// None is the type of the result of a handler that has none.
+// None is the type of the result of a handler without a result.
 type None = struct{}
 
 // Outcome is what became of a delivery. Acknowledge the message on [Ack] alone.

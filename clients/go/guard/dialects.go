@@ -23,7 +23,7 @@ type Dialect struct {
 	begin  string
 	// within is the statement that bounds the waits of the transaction.
 	within string
-	// conflict follows the insert, so that a row that is there is no error; empty where it is one.
+	// conflict follows the insert, so that the database reports no error for a duplicate; empty where it reports one.
 	conflict string
 	numbered bool
 }

@@ -27,7 +27,7 @@ type answer struct {
 const omitted = "omitted"
 
 // stored is what the ledger keeps of an answer, the same in all languages: a line of JSON, [status, [[name, value], …]], then
-// a newline and the body. Without a body the list has a third element, and there is no newline.
+// a newline and the body. Without a body the list has a third element, and no newline follows.
 func (s Settings) stored(a answer) []byte {
 	kept := [][2]string{}
 	for name, values := range a.header {

@@ -1,4 +1,4 @@
-// What is tried with a database and with a server: a module of its own, since the package depends on no driver.
+// The tests with a database and with a server: a separate module, since the package does not depend on a driver.
 module idempotency-ledger.internal/ledger/tests
 
 go 1.26.0

@@ -24,7 +24,7 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
-import pack  # noqa: E402
+import pack
 
 
 def go(folder: pathlib.Path, environment: dict[str, str], *arguments: str) -> str:
