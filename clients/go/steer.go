@@ -71,23 +71,27 @@ func Doubtful(reason string) *SteerError { return &SteerError{kind: doubtful, re
 // GiveBack says that nothing was begun: the attempt does not count. The reason is that of the outcome; it is not sent.
 func GiveBack(reason string) *SteerError { return &SteerError{kind: giveBack, reason: reason} }
 
-// After sets when the next attempt is due, from 0 to 30 days; the server takes a longer time as 30 days, and a negative one
+// After returns a copy that says when the next attempt is due, from 0 to 30 days; the server takes a longer time as 30 days, and a negative one
 // as 0. It counts for [Retry] and [GiveBack].
 func (e *SteerError) After(d time.Duration) *SteerError {
-	e.after, e.hasAfter = max(d, 0), true
-	return e
+	copied := *e
+	copied.after, copied.hasAfter = max(d, 0), true
+	return &copied
 }
 
-// Unpin lets a corrected message with another body use the same key. It counts for [GiveBack], where nothing was done.
+// Unpin returns a copy that lets a corrected message with another body use the same key. It counts for [GiveBack], where
+// nothing was done.
 func (e *SteerError) Unpin() *SteerError {
-	e.unpin = true
-	return e
+	copied := *e
+	copied.unpin = true
+	return &copied
 }
 
-// Because sets the error that errors.Is and errors.As find within this one. It is neither sent nor logged.
+// Because returns a copy within which errors.Is and errors.As find the cause. The cause is neither sent nor logged.
 func (e *SteerError) Because(cause error) *SteerError {
-	e.cause = cause
-	return e
+	copied := *e
+	copied.cause = cause
+	return &copied
 }
 
 // Error is the kind and the reason.
