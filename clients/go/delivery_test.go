@@ -186,8 +186,9 @@ func TestAClaimThatWaitedIsRenewedFirst(t *testing.T) {
 }
 
 func TestFaultsOfAMessageAreDeadLettersAndNotSent(t *testing.T) {
+	var log bytes.Buffer
 	f := &fake{}
-	l := f.client(t, Options{})
+	l := f.client(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, key := range []Key{{Source: "", ID: "1"}, {Source: "shop"}, {Source: "shop", ID: strings.Repeat("é", 257)}, {Source: "shop", ID: "a\u0085b"}, {Source: "shop", ID: "\xff"}} {
 		outcome, err := Process(t.Context(), l, key, returning("", nil))
 		var invalid *InvalidFieldError
@@ -197,5 +198,8 @@ func TestFaultsOfAMessageAreDeadLettersAndNotSent(t *testing.T) {
 	}
 	if len(f.sent) > 0 {
 		t.Errorf("it was sent: %v", f.sent)
+	}
+	if !strings.Contains(log.String(), "a message is at fault") || strings.Contains(log.String(), "shop") {
+		t.Errorf("it was logged: %s", log.String())
 	}
 }

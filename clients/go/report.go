@@ -29,6 +29,11 @@ func (r *report) outcome(found outcome) {
 	if found.Detail != "" {
 		r.warn(found.Reason, "a call was refused or not answered", found, slog.String("detail", found.Detail))
 	}
+	var fault *InvalidFieldError
+	if found.Reason == "INVALID_FIELD" && errors.As(found.Err, &fault) {
+		r.warn(found.Reason, "a message is at fault", found, slog.String("detail", fault.Error()))
+		return
+	}
 	var steer *SteerError
 	if found.Err != nil && !errors.As(found.Err, &steer) && !errors.Is(found.Err, errInterrupted) {
 		name := typeName(found.Err)
