@@ -27,8 +27,9 @@ var (
 	ErrWrongRow = errors.New("guard: the guard row is not that of this message")
 )
 
-// rollbackTime is how long a rollback may take; then its connection is closed, so that the server rolls back.
-const rollbackTime = 5 * time.Second
+// silence is how long a statement of the guard may take. They do not end with the loss of the claim: whatever attempt
+// commits first has the effect, once, and a COMMIT that was cancelled would leave that unknown.
+const silence = 10 * time.Second
 
 const (
 	insert = "INSERT INTO effect_guard (idempotency_key, replay_run, consumer, source, id, token) VALUES (?, ?, ?, ?, ?, ?)"
@@ -70,15 +71,16 @@ func Once(
 	}
 	connection, err := db.Conn(ctx)
 	if err != nil {
-		return nil, undecided(ctx, err)
+		return nil, interrupted(ctx, err)
 	}
 	defer connection.Close()
-	t := &transaction{connection: connection, dialect: dialect, claim: claim}
-	defer t.rollBack(ctx)
+	t := &transaction{base: context.WithoutCancel(ctx), connection: connection, dialect: dialect, claim: claim}
+	defer t.rollBack()
 	return t.once(ctx, effect)
 }
 
 type transaction struct {
+	base       context.Context
 	connection *sql.Conn
 	dialect    Dialect
 	claim      Claim
@@ -89,8 +91,8 @@ type transaction struct {
 
 func (t *transaction) once(ctx context.Context, effect func(context.Context, Tx) ([]byte, error)) ([]byte, error) {
 	for _, statement := range t.dialect.before {
-		if _, err := t.connection.ExecContext(ctx, statement); err != nil {
-			return nil, undecided(ctx, err)
+		if _, err := t.exec(statement); err != nil {
+			return nil, undecided(err)
 		}
 	}
 	// Until then an older attempt may begin, and its guard row is kept; later it may have been deleted.
@@ -98,30 +100,30 @@ func (t *transaction) once(ctx context.Context, effect func(context.Context, Tx)
 		return nil, ledger.Doubtful("the hold of the claim is over").Because(ErrUndecided)
 	}
 	t.open = true // Also where its answer is lost.
-	if _, err := t.connection.ExecContext(ctx, t.dialect.begin); err != nil {
-		return nil, undecided(ctx, err)
+	if _, err := t.exec(t.dialect.begin); err != nil {
+		return nil, undecided(err)
 	}
 	if t.dialect.within != "" {
-		if _, err := t.connection.ExecContext(ctx, t.dialect.within); err != nil {
-			return nil, undecided(ctx, err)
+		if _, err := t.exec(t.dialect.within); err != nil {
+			return nil, undecided(err)
 		}
 	}
-	inserted, insertion := t.inserted(ctx)
+	inserted, insertion := t.inserted()
 	if !inserted {
-		return t.doneBefore(ctx, insertion)
+		return t.doneBefore(insertion)
 	}
 	result, err := effect(ctx, effectTx{t})
 	if err != nil {
 		return nil, t.notHappened(ctx, err)
 	}
-	return t.committed(ctx, result)
+	return t.committed(result)
 }
 
 // inserted reports whether the guard row is new. While another transaction has the row and did not commit, it waits: not for
 // ever.
-func (t *transaction) inserted(ctx context.Context) (bool, error) {
+func (t *transaction) inserted() (bool, error) {
 	consumer, key := t.claim.Names()
-	found, err := t.connection.ExecContext(ctx, t.dialect.sql(insert+t.dialect.conflict),
+	found, err := t.exec(t.dialect.sql(insert+t.dialect.conflict),
 		t.claim.IdempotencyKey(), key.ReplayRun, consumer, key.Source, key.ID, t.claim.Token())
 	if err != nil {
 		return false, err
@@ -133,21 +135,23 @@ func (t *transaction) inserted(ctx context.Context) (bool, error) {
 // doneBefore is the result of the attempt that had the effect, if the guard row is that of this very message. insertion is the
 // error of the insert; nil where the database reports no error for a row that is there. A row that is read is committed,
 // whatever the error was.
-func (t *transaction) doneBefore(ctx context.Context, insertion error) ([]byte, error) {
+func (t *transaction) doneBefore(insertion error) ([]byte, error) {
 	consumer, key := t.claim.Names()
 	var stored struct {
 		consumer, source, id, result []byte
 		has                          bool // Drivers read an empty result as nil, too.
 	}
+	ctx, cancel := context.WithTimeout(t.base, silence)
+	defer cancel()
 	err := t.connection.QueryRowContext(ctx, t.dialect.sql(read), t.claim.IdempotencyKey(), key.ReplayRun).
 		Scan(&stored.consumer, &stored.source, &stored.id, &stored.result, &stored.has)
 	switch {
 	case err != nil && insertion != nil:
-		return nil, undecided(ctx, insertion)
+		return nil, undecided(insertion)
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, ledger.Doubtful("the guard row was deleted this very moment").Because(ErrUndecided)
 	case err != nil:
-		return nil, undecided(ctx, err)
+		return nil, undecided(err)
 	case !bytes.Equal(stored.consumer, []byte(consumer)), !bytes.Equal(stored.source, []byte(key.Source)), !bytes.Equal(stored.id, []byte(key.ID)):
 		return nil, wrong("the guard row is that of another message")
 	case !stored.has:
@@ -160,7 +164,7 @@ func (t *transaction) doneBefore(ctx context.Context, insertion error) ([]byte, 
 func (t *transaction) notHappened(ctx context.Context, err error) error {
 	for _, failed := range t.failed {
 		if errors.Is(err, failed) {
-			return undecided(ctx, err)
+			return interrupted(ctx, err)
 		}
 	}
 	var steer *ledger.SteerError
@@ -170,49 +174,61 @@ func (t *transaction) notHappened(ctx context.Context, err error) error {
 	return ledger.Retry(fmt.Sprintf("%T", err)).Because(err)
 }
 
-func (t *transaction) committed(ctx context.Context, result []byte) ([]byte, error) {
+func (t *transaction) committed(result []byte) ([]byte, error) {
 	_, key := t.claim.Names()
 	if result == nil {
 		result = []byte{} // Which is not NULL.
 	}
-	kept, err := t.connection.ExecContext(ctx, t.dialect.sql(keep), result, t.claim.IdempotencyKey(), key.ReplayRun)
+	kept, err := t.exec(t.dialect.sql(keep), result, t.claim.IdempotencyKey(), key.ReplayRun)
 	if err != nil {
-		return nil, undecided(ctx, err)
+		return nil, undecided(err)
 	}
 	rows, err := kept.RowsAffected()
 	if err != nil {
-		return nil, undecided(ctx, err)
+		return nil, undecided(err)
 	}
 	if rows != 1 {
 		return nil, wrong("the guard row is gone: the effect has ended the guard's transaction")
 	}
-	if _, err := t.connection.ExecContext(ctx, "COMMIT"); err != nil { // It is unknown whether it did.
-		return nil, undecided(ctx, err)
+	if _, err := t.exec("COMMIT"); err != nil { // It is unknown whether it did.
+		return nil, undecided(err)
 	}
 	t.open = false
 	return result, nil
 }
 
 // rollBack ends what is open. A connection that cannot do that is closed, so that the server rolls back.
-func (t *transaction) rollBack(ctx context.Context) {
+func (t *transaction) rollBack() {
 	if !t.open {
 		return
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
-	defer cancel()
-	if _, err := t.connection.ExecContext(bounded, "ROLLBACK"); err != nil {
+	if _, err := t.exec("ROLLBACK"); err != nil {
 		_ = t.connection.Raw(func(any) error { return driver.ErrBadConn })
 	}
 }
 
-// undecided is a wait that was too long, a deadlock, a lost connection, a COMMIT without an answer; or the claim is lost, by
-// which the statement was cancelled.
-func undecided(ctx context.Context, err error) error {
-	reason := fmt.Sprintf("%T of the database", err)
+// exec carries out a statement of the guard.
+func (t *transaction) exec(query string, args ...any) (sql.Result, error) {
+	ctx, cancel := context.WithTimeout(t.base, silence)
+	defer cancel()
+	return t.connection.ExecContext(ctx, query, args...)
+}
+
+// undecided is a wait that was too long, a deadlock, a lost connection, a COMMIT without an answer.
+func undecided(err error) error {
+	return doubt(fmt.Sprintf("%T of the database", err), err)
+}
+
+// interrupted is the same of a statement that ends with the context of the handler: the loss of the claim may be its reason.
+func interrupted(ctx context.Context, err error) error {
 	var lost *ledger.ClaimLostError
 	if errors.As(context.Cause(ctx), &lost) {
-		reason = lost.Reason
+		return doubt(lost.Reason, err)
 	}
+	return undecided(err)
+}
+
+func doubt(reason string, err error) error {
 	return ledger.Doubtful(reason).Because(fmt.Errorf("%w: %w", ErrUndecided, err))
 }
 
