@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -101,7 +102,9 @@ def proxy_by_itself(s: Scene) -> None:
             assert proxy.stdout
             id = s.new_id()
             advises(s.subject(endpoint=json.loads(proxy.stdout.readline())["listen"]).process_one(id, EFFECT), "ACK")
-            seen = [json.loads(proxy.stdout.readline()) for _ in range(3)]
+            lines = (json.loads(line) for line in iter(proxy.stdout.readline, ""))
+            # On a busy machine the lease of a second is renewed meanwhile.
+            seen = list(itertools.islice((call for call in lines if call["method"] != "Renew"), 3))
         finally:
             proxy.kill()
     check([call["method"] for call in seen] == ["Claim", "Complete", "Complete"], f"it has seen {seen}")
