@@ -1,0 +1,37 @@
+/**
+ * A client of the idempotency ledger: each message of a broker, and each request, is processed once.
+ *
+ * `Ledger.process` is the whole API for most programs.
+ *
+ * @packageDocumentation
+ */
+export { Claim, NotSettled, type Result } from './claim.js';
+export { type ConnectionOptions } from './connection.js';
+export { type Unexpected } from './core/delivery.js';
+export { type OnExpiryName } from './core/world.js';
+export {
+  AnnouncementFailed,
+  CheckpointDropped,
+  ClaimLost,
+  Closed,
+  Doubtful,
+  GiveBack,
+  type GiveBackOptions,
+  InvalidField,
+  LedgerError,
+  NoResult,
+  NotGranted,
+  NotProtected,
+  Park,
+  Retry,
+  type RetryOptions,
+  Steer,
+  Terminal,
+} from './errors.js';
+export { type CloudEventLike, Fingerprint, Key } from './key.js';
+export { type Handler, Ledger } from './ledger.js';
+export { type Codec, type IdempotentOptions, makeIdempotent } from './make-idempotent.js';
+export { type DeliveryOptions, type LedgerOptions } from './options.js';
+export { Advice, type Outcome } from './outcome.js';
+export { type Log } from './report.js';
+export { Shutdown, type ShutdownOptions } from './shutdown.js';

@@ -1,0 +1,197 @@
+import { Claim, type Result } from './claim.js';
+import { channelOf } from './connection.js';
+import { type Ending, begin, endingOf, finish } from './core/delivery.js';
+import { Hold } from './core/hold.js';
+import type { World } from './core/world.js';
+import { LIMITS } from './core/world.js';
+import { ClaimLost, Closed, InvalidField, Park } from './errors.js';
+import type { Key } from './key.js';
+import { type DeliveryOptions, type LedgerOptions, checkOptions, requestOf } from './options.js';
+import type { Outcome } from './outcome.js';
+import { Report } from './report.js';
+import { Telemetry } from './telemetry.js';
+import { aborted, sleep } from './timing.js';
+import { Transport } from './transport.js';
+
+/** Processes a message whose claim was granted. `signal` is aborted where the claim is lost. */
+export type Handler = (claim: Claim, signal: AbortSignal) => Promise<Result> | Result;
+
+/** A delivery under way. */
+interface Delivery {
+  readonly hold: Hold | undefined;
+  readonly claim: Claim;
+  /** The renewal; it never rejects. */
+  readonly renewal: Promise<void>;
+}
+
+/**
+ * A client of the ledger for one consumer. It may be shared by all deliveries of a process.
+ *
+ * Nothing is sent before the first delivery. Throws {@link InvalidField} for an option beyond its bound.
+ */
+export class Ledger implements AsyncDisposable {
+  readonly #options: LedgerOptions;
+  readonly #transport: Transport;
+  readonly #world: World;
+  readonly #report: Report;
+  readonly #telemetry: Telemetry;
+  readonly #idle = new Set<() => void>();
+  #running = 0;
+  #closing = false;
+
+  constructor(options: LedgerOptions) {
+    checkOptions(options);
+    this.#options = { ...options };
+    this.#transport = new Transport(channelOf(options));
+    const now = () => performance.now();
+    const send: World['send'] = (attempt) => this.#transport.send(attempt);
+    this.#world = { now, random: Math.random, sleep, send, ...LIMITS };
+    this.#report = new Report(options.consumer, options.log ?? ((line) => console.warn(line)), now);
+    this.#telemetry = new Telemetry(options.consumer);
+  }
+
+  /** The group that processes. */
+  get consumer(): string {
+    return this.#options.consumer;
+  }
+
+  /**
+   * Processes one delivery: claims the message, runs the handler where it is granted, settles, and advises.
+   *
+   * What the handler returns is the result. It throws `Retry`, `Terminal`, `Park`, `Doubtful` or `GiveBack` to say how
+   * its attempt ended; any other error means what the option `unexpected` says, and is `error` of the outcome.
+   *
+   * Never rejects with what the ledger answers: `advice` of the outcome says what to do. Rejects with `InvalidField` and
+   * `Closed` before anything is sent, and with the reason of `options.signal` where that is aborted.
+   */
+  async process(key: Key, handler: Handler, options: DeliveryOptions = {}): Promise<Outcome> {
+    return this.#taken(options.signal, async (stopping) => {
+      const { hold, claim, renewal } = await this.#begun(key, options, stopping);
+      if (!hold) return claim.outcome;
+      let ending: Ending;
+      try {
+        ending = this.#ending(await handler(claim, claim.signal));
+      } catch (error) {
+        ending = { error };
+      }
+      return this.#finished(hold, renewal, ending);
+    });
+  }
+
+  /**
+   * Claims a message for a block: `await using claim = await ledger.claim(key)`. Look at `granted` first; call
+   * `claim.complete(result)` or `claim.fail(error)` before the block ends, since the block's end does not know whether it
+   * ended well. Without `await using` call `claim.end()`. Rejects as `process` does.
+   */
+  async claim(key: Key, options: DeliveryOptions = {}): Promise<Claim> {
+    return new Promise((granted, refused) => {
+      const block = async (stopping: () => boolean): Promise<Outcome> => {
+        const ended = new AbortController();
+        const { hold, claim } = await this.#begun(key, options, stopping, () => ended.abort());
+        granted(claim);
+        if (hold) await aborted(ended.signal);
+        return claim.outcome;
+      };
+      this.#taken(options.signal, block).catch(refused);
+    });
+  }
+
+  /**
+   * Takes no new delivery, gives back claims that arrive from now on, and waits until running handlers have ended and
+   * are settled. Resolves to false where some still run after `graceMs` milliseconds (20 seconds by default): the
+   * connection stays open for them.
+   */
+  async close(graceMs = 20_000): Promise<boolean> {
+    if (!(graceMs >= 0)) throw new InvalidField('graceMs', `${graceMs} ms is not a time`);
+    this.#closing = true;
+    if (this.#running > 0) {
+      const over = new AbortController();
+      const idle = () => over.abort();
+      this.#idle.add(idle);
+      await sleep(graceMs, over.signal);
+      this.#idle.delete(idle);
+    }
+    if (this.#running > 0) return false;
+    this.#transport.close();
+    return true;
+  }
+
+  /** The same as `close` with its default. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Counts and measures a delivery until it has ended. The caller may leave earlier; the delivery goes on. */
+  async #taken(signal: AbortSignal | undefined, run: (stopping: () => boolean) => Promise<Outcome>): Promise<Outcome> {
+    if (this.#closing) throw new Closed();
+    signal?.throwIfAborted();
+    this.#running += 1;
+    const stopping = () => this.#closing || (signal?.aborted ?? false);
+    const work = this.#measured(() => run(stopping));
+    if (!signal) return work;
+    return new Promise((resolve, reject) => {
+      const leave = () => reject(signal.reason as Error);
+      signal.addEventListener('abort', leave, { once: true });
+      work.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+    });
+  }
+
+  async #measured(run: () => Promise<Outcome>): Promise<Outcome> {
+    try {
+      const outcome = await this.#telemetry.delivery(run);
+      this.#report.outcome(outcome);
+      return outcome;
+    } finally {
+      this.#left();
+    }
+  }
+
+  #left(): void {
+    this.#running -= 1;
+    if (this.#running > 0) return;
+    for (const idle of this.#idle) idle();
+    if (this.#closing) this.#transport.close();
+  }
+
+  async #begun(
+    key: Key,
+    options: DeliveryOptions,
+    stopping: () => boolean,
+    done: () => void = () => undefined,
+  ): Promise<Delivery> {
+    const { repeatAnnounced = false } = this.#options;
+    const request = requestOf(this.#options, key, options);
+    const begun = await begin(this.#world, { request, fault: key.fault, repeatAnnounced, stopping });
+    const lost = new AbortController();
+    const hold = begun instanceof Hold ? begun : undefined;
+    const renewal = hold ? this.#kept(hold, lost) : Promise.resolve();
+    const settle = (held: Hold, ending: Ending) => this.#finished(held, renewal, ending);
+    return { hold, renewal, claim: new Claim(begun, lost.signal, settle, done) };
+  }
+
+  /** Renews the lease until the claim is settled or lost; a lost claim aborts the handler's signal. */
+  async #kept(hold: Hold, lost: AbortController): Promise<void> {
+    const reason = await hold.renewing();
+    if (reason === undefined) return;
+    hold.lost = reason;
+    lost.abort(new ClaimLost(reason));
+  }
+
+  async #finished(hold: Hold, renewal: Promise<void>, ending: Ending): Promise<Outcome> {
+    try {
+      return await finish(hold, ending, this.#options.unexpected ?? Park);
+    } finally {
+      hold.end();
+      await renewal;
+    }
+  }
+
+  /** What a handler has returned. What cannot be a result is logged, and completes all the same. */
+  #ending(result: unknown): Ending {
+    const ending = endingOf(result);
+    if ('leftOut' in ending && ending.leftOut) {
+      this.#report.line('result', `a handler returned ${typeof result}: a result is bytes, text or nothing`);
+    }
+    return ending;
+  }
+}

@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { create } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { ConnectionOptions } from './connection.js';
+import type { Unexpected } from './core/delivery.js';
+import { durationOf } from './core/world.js';
+import { Doubtful, InvalidField, Park, Retry } from './errors.js';
+import type { ClaimRequest } from './gen/idempotency/ledger/v1/ledger_pb.js';
+import { ClaimRequestSchema } from './gen/idempotency/ledger/v1/ledger_pb.js';
+import type { Key } from './key.js';
+import { Fingerprint, checkedText } from './key.js';
+import type { Log } from './report.js';
+
+const DAY = 86_400_000;
+const HOUR = 3_600_000;
+
+/** The options of a `Ledger`. */
+export interface LedgerOptions extends ConnectionOptions {
+  /** The group that processes, 1 to 128 bytes of UTF-8: not a process. Required. */
+  consumer: string;
+  /**
+   * Milliseconds that a claim is held unless it is renewed, 1 second to 1 day; it is renewed at a third of that.
+   * By default the policy's lease, 30 seconds. The policy may bound it further.
+   */
+  leaseMs?: number | undefined;
+  /** Who asks, for people who read the ledger, 1 to 128 bytes. By default host and process. */
+  owner?: string | undefined;
+  /**
+   * What an error of a handler means that is not a steering one: `Park` (default: a person looks), `Retry` (only where
+   * no error of the handler can follow its effect), or `Doubtful` (only with a guard or a fence).
+   */
+  unexpected?: Unexpected | undefined;
+  /** True: process also where an earlier attempt had announced its effect. By default such a message is parked. */
+  repeatAnnounced?: boolean | undefined;
+  /** The longest time in milliseconds that a handler takes. It is compared with `ackWaitMs`, and nothing else. */
+  handlerBudgetMs?: number | undefined;
+  /** How many milliseconds the broker waits for an acknowledgement. A longer `handlerBudgetMs` is warned of. */
+  ackWaitMs?: number | undefined;
+  /** Takes what the package has to say, at most a line a second of each kind. By default `console.warn`. */
+  log?: Log | undefined;
+}
+
+/** What a call of `process` or `claim` may say of the delivery. */
+export interface DeliveryOptions {
+  /** The broker's raw body, of which the fingerprint is made. Give this or a `fingerprint`, not both. */
+  body?: Uint8Array | undefined;
+  /** The digest of the body. By default none, so that another body under the same key is not found out. */
+  fingerprint?: Fingerprint | undefined;
+  /** When the producer made the message. By default not stated. */
+  occurredAt?: Date | undefined;
+  /** What kind of message it is: a label of metrics. By default empty. */
+  eventType?: string | undefined;
+  /**
+   * For how many milliseconds to wait while another attempt holds the message, 0 (default) to 1 hour; the server bounds
+   * it further. For callers who need the result; a broker's consumer needs none.
+   */
+  waitMs?: number | undefined;
+  /**
+   * Ends the wait of the caller, not the effect: a claim that is not granted yet is given back, and a handler that runs
+   * is left to end and is settled; `close` waits for it.
+   */
+  signal?: AbortSignal | undefined;
+}
+
+/** Throws {@link InvalidField} for an option beyond its bound; warns of a budget that the broker does not wait for. */
+export function checkOptions(options: LedgerOptions): void {
+  const { consumer, owner, leaseMs, unexpected, handlerBudgetMs, ackWaitMs } = options;
+  checkedText('key.consumer', consumer, 128);
+  if (owner !== undefined) checkedText('owner', owner, 128);
+  if (leaseMs !== undefined && !(leaseMs >= 1_000 && leaseMs <= DAY)) {
+    throw new InvalidField(
+      'leaseMs',
+      `${leaseMs} ms is not within 1 second and 1 day; the policy may bound it further`,
+    );
+  }
+  if (unexpected !== undefined && ![Park, Retry, Doubtful].includes(unexpected)) {
+    throw new InvalidField('unexpected', 'must be Park, Retry or Doubtful');
+  }
+  if (handlerBudgetMs !== undefined && ackWaitMs !== undefined && handlerBudgetMs > ackWaitMs) {
+    process.emitWarning(
+      `${consumer}: a handler may take ${handlerBudgetMs} ms, and the broker waits ${ackWaitMs} ms for an ` +
+        'acknowledgement: it will deliver messages again whose handler still runs. Raise its wait.',
+      'IdempotencyLedgerWarning',
+    );
+  }
+}
+
+/** The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery (rule 1). */
+export function requestOf(options: LedgerOptions, key: Key, delivery: DeliveryOptions): ClaimRequest {
+  const { body, occurredAt, waitMs = 0, eventType = '' } = delivery;
+  if (body !== undefined && delivery.fingerprint !== undefined) {
+    throw new InvalidField('fingerprint', 'give the raw body or its fingerprint, not both');
+  }
+  if (!(waitMs >= 0 && waitMs <= HOUR)) {
+    throw new InvalidField('waitMs', `${waitMs} ms is not within 0 and 1 hour; the server bounds it further`);
+  }
+  if (occurredAt !== undefined && !Number.isFinite(occurredAt.getTime())) {
+    throw new InvalidField('occurredAt', 'is not a valid date');
+  }
+  const fingerprint = body === undefined ? delivery.fingerprint : Fingerprint.of(body);
+  const request = create(ClaimRequestSchema, {
+    key: {
+      consumer: options.consumer,
+      // What is at fault is not sent, and may be no text that a message can hold.
+      source: key.fault ? '' : key.source,
+      id: key.fault ? '' : key.id,
+      replayRun: key.replayRun,
+    },
+    claimId: randomUUID(),
+    owner: options.owner ?? `${hostname().slice(0, 100)}/${process.pid}`,
+    eventType,
+  });
+  if (fingerprint) request.fingerprint = fingerprint.digest;
+  if (options.leaseMs !== undefined) request.lease = durationOf(options.leaseMs);
+  if (waitMs > 0) request.wait = durationOf(waitMs);
+  if (occurredAt) request.occurredAt = timestampFromDate(occurredAt);
+  return request;
+}

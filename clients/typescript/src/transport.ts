@@ -1,0 +1,78 @@
+import type { ServiceError } from '@grpc/grpc-js';
+import { Client, Metadata, status } from '@grpc/grpc-js';
+import type { Channel } from './connection.js';
+import type { Try } from './core/world.js';
+import { Failure } from './core/world.js';
+import { Closed, typeName } from './errors.js';
+import { propagated } from './telemetry.js';
+
+const TEXT_LENGTH = 500; // characters of an error's text that are kept
+
+/** The connection of a client: it is made with the first call. */
+export class Transport {
+  readonly #channel: Channel;
+  #client: Client | undefined;
+  #closed = false;
+
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  /** Sends one try; resolves to the encoded answer, or to the failure. */
+  async send(attempt: Try): Promise<Uint8Array | Failure> {
+    if (this.#closed) throw new Closed();
+    try {
+      return await this.#sent(attempt);
+    } catch (error) {
+      // A call that gRPC does not take, such as one with headers that it refuses: the effect may be done all the same.
+      return new Failure('INTERNAL', undefined, undefined, undefined, typeName(error));
+    }
+  }
+
+  #sent(attempt: Try): Promise<Uint8Array | Failure> {
+    const { target, credentials, options } = this.#channel;
+    const client = (this.#client ??= new Client(target, credentials, options));
+    const { method, request, stop } = attempt;
+    const metadata = new Metadata({ waitForReady: attempt.repeat });
+    for (const [name, value] of propagated()) metadata.set(name, value);
+    const deadline = Date.now() + attempt.timeout;
+    return new Promise((resolve) => {
+      const call = client.makeUnaryRequest<Uint8Array, Uint8Array>(
+        `/${method.parent.typeName}/${method.name}`,
+        (bytes) => Buffer.from(bytes),
+        (bytes) => bytes,
+        request,
+        metadata,
+        { deadline },
+        (error, answer) => {
+          stop?.removeEventListener('abort', cancel);
+          resolve(error ? failureOf(error) : (answer ?? new Uint8Array()));
+        },
+      );
+      const cancel = () => call.cancel();
+      stop?.addEventListener('abort', cancel);
+    });
+  }
+
+  /** Closes the connection: nothing can be sent any more. */
+  close(): void {
+    this.#closed = true;
+    this.#client?.close();
+  }
+}
+
+/** The failure that an error reports, by the trailers with which the ledger marks its own errors. */
+export function failureOf(error: Partial<ServiceError>): Failure {
+  const trailer = (name: string): string | undefined => {
+    const value = error.metadata?.get(`idempotency-ledger-${name}`)[0];
+    return value === undefined ? undefined : value.toString() || undefined;
+  };
+  const after = trailer('retry-after-ms') ?? '';
+  return new Failure(
+    status[error.code ?? status.UNKNOWN],
+    trailer('reason'),
+    trailer('advice'),
+    /^\d{1,15}$/.test(after) ? Number(after) : undefined,
+    (error.details ?? '').slice(0, TEXT_LENGTH),
+  );
+}
