@@ -28,7 +28,7 @@ export interface Outcome {
   /**
    * Why, where it is not simply done: the ledger's reason (`LEASE_LOST`), its verdict (`parked`), the reason that the
    * handler gave, or one of the package: `INVALID_FIELD`, `PRIOR_EFFECT_STARTED`, `NOT_PROTECTED`, `CLOSING`,
-   * `LEASE_OVER`, `DOUBTFUL`, `NOT_SETTLED`, `UNKNOWN_VERDICT`, `NO_ANSWER`.
+   * `LEASE_OVER`, `DOUBTFUL`, `INTERRUPTED`, `UNKNOWN_VERDICT`, `NO_ANSWER`.
    */
   readonly reason: string | undefined;
   /** What the error of a call said, for people: a field at fault, or why no server was reached. Else empty. */

@@ -108,7 +108,7 @@ function steered(hold: Hold, error: unknown, unexpected: Unexpected): Steer {
   // Rule 15: nothing has begun.
   if (error instanceof NotProtected) return new GiveBack('NOT_PROTECTED', { afterMs: MENDING_DELAY });
   // Rule 12: a handler whose claim is lost cannot say what became of the effect.
-  if (error instanceof ClaimLost || hold.lost !== undefined) return new Doubtful(hold.over() ?? 'DOUBTFUL');
+  if (error instanceof ClaimLost || hold.lost !== undefined) return new Doubtful(hold.over() ?? 'INTERRUPTED');
   return new unexpected(typeName(error));
 }
 

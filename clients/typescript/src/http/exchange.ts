@@ -1,5 +1,6 @@
 import type { Claim } from '../claim.js';
-import { ClaimLost, Closed, typeName } from '../errors.js';
+import type { ClaimLost, Steer } from '../errors.js';
+import { Closed, typeName } from '../errors.js';
 import { Key } from '../key.js';
 import type { Ledger } from '../ledger.js';
 import type { Answer, HttpSettings, Settings } from './rules.js';
@@ -129,13 +130,17 @@ export class Exchange<Q> {
       answered = await run();
     } catch (error) {
       state.thrown = { error };
-      if (claim.lost !== undefined) throw new ClaimLost(claim.lost);
-      throw failure(typeName(error), claim.announced);
+      throw steered(claim, failure(typeName(error), claim.announced));
     }
     const { answer, whole } = answered;
     state.own = answered;
     const steer = endingOf(this.settings, answer, claim.announced);
-    if (steer) throw steer;
+    if (steer) throw steered(claim, steer);
     return stored(this.settings, answer, whole);
   }
+}
+
+/** A request whose claim is lost settles nothing, unless it has completed. */
+function steered(claim: Claim, steer: Steer): Error {
+  return claim.signal.aborted ? (claim.signal.reason as ClaimLost) : steer;
 }
