@@ -1,1 +1,129 @@
-export {};
+/**
+ * An effect that is rows in your own SQL database, once: a guard row and the effect commit together, or not at all.
+ *
+ * `once` is called inside of a handler. The table `effect_guard` is made by `sqlite.sql`, `postgres.sql` or `mysql.sql` of the
+ * folder `sql` of the package, in the database that the effects are in. `docs/effects.md` of the ledger has the reasons, and
+ * what a guard does not promise: nothing outside of that database, and nothing after the guard row was deleted.
+ *
+ * @packageDocumentation
+ */
+import type { Claim } from '../claim.js';
+import { Doubtful, Retry, Steer, typeName } from '../errors.js';
+import type { Place } from './dialects.js';
+
+export {
+  type MysqlConnection,
+  type Place,
+  type PostgresClient,
+  type SqliteDatabase,
+  mysql,
+  postgres,
+  sqlite,
+} from './dialects.js';
+
+const INSERT =
+  'INSERT INTO effect_guard (idempotency_key, replay_run, consumer, source, id, token) VALUES (?, ?, ?, ?, ?, ?)';
+const KEEP = 'UPDATE effect_guard SET result = ? WHERE idempotency_key = ? AND replay_run = ?';
+const READ = 'SELECT consumer, source, id, result FROM effect_guard WHERE idempotency_key = ? AND replay_run = ?';
+
+/**
+ * It is unknown here whether the effect happened, and the next attempt learns it from the guard.
+ *
+ * Do not catch it: nothing is settled, and the message is delivered again.
+ */
+export class Undecided extends Doubtful {
+  override readonly name = 'Undecided';
+}
+
+/**
+ * The guard row is that of another message, has no result, or is gone: something else writes the table, names are cut or
+ * folded, or the effect has ended the guard's transaction. Nothing is settled; stop, and let a person look.
+ */
+export class WrongRow extends Doubtful {
+  override readonly name = 'WrongRow';
+}
+
+/**
+ * Has the effect unless an attempt has had it before; resolves to the result of the attempt that had it.
+ *
+ * `place`: `postgres(client)`, `mysql(connection)` or `sqlite(database)` of a connection for the guard alone, outside of a
+ * transaction; `InvalidField` where it is not that. One that was lost is closed: take another one for the next message.
+ * `effect` is given the connection, writes by nothing else, neither begins nor ends a transaction, catches no error of the
+ * database, and returns the result: bytes or text.
+ *
+ * Throws `Undecided` and `WrongRow`. What the effect throws is thrown after a rollback, so that it has certainly not happened:
+ * steering errors as they are, any other one as the cause of a `Retry`.
+ */
+export async function once<C>(
+  place: Place<C>,
+  claim: Claim,
+  effect: (connection: C) => Promise<Uint8Array | string> | Uint8Array | string,
+): Promise<Uint8Array> {
+  place.check();
+  try {
+    try {
+      return await transaction(place, claim, effect);
+    } finally {
+      await place.rollBack();
+    }
+  } catch (error) {
+    // A wait that was too long, a deadlock, a lost connection, a COMMIT without an answer.
+    if (error instanceof Steer || !place.isError(error)) throw error;
+    throw new Undecided(`${typeName(error)} of the database`, { cause: error });
+  }
+}
+
+async function transaction<C>(
+  place: Place<C>,
+  claim: Claim,
+  effect: (connection: C) => Promise<Uint8Array | string> | Uint8Array | string,
+): Promise<Uint8Array> {
+  // Until then an older attempt may begin, and its guard row is kept; later it may have been deleted.
+  if (performance.now() >= claim.holdUntil) throw new Undecided('the hold of the claim is over');
+  await place.begin();
+  const { consumer, source, id, replayRun } = claim.key;
+  const row = [claim.idempotencyKey, replayRun] as const;
+  // The first statement. While another transaction has the row and did not commit, it waits: not for ever.
+  if (!(await place.insertNew(INSERT, [...row, consumer, source, id, String(claim.token)]))) {
+    return doneBefore(place, row, [consumer, source, id]);
+  }
+  const result = await had(place, effect);
+  if ((await place.changed(KEEP, [result, ...row])) !== 1) {
+    throw new WrongRow("the guard row is gone: the effect has ended the guard's transaction");
+  }
+  await place.commit();
+  return result;
+}
+
+async function had<C>(
+  place: Place<C>,
+  effect: (connection: C) => Promise<Uint8Array | string> | Uint8Array | string,
+): Promise<Uint8Array> {
+  try {
+    return Buffer.from(await effect(place.connection));
+  } catch (error) {
+    if (error instanceof Steer || place.isError(error)) throw error;
+    throw new Retry(typeName(error), { cause: error });
+  }
+}
+
+/** The result of the attempt that had the effect, if the guard row is that of this very message. */
+async function doneBefore(
+  place: Place<unknown>,
+  row: readonly [string, string],
+  names: readonly string[],
+): Promise<Uint8Array> {
+  const found = await place.row(READ, row);
+  if (!found) throw new Undecided('the guard row was deleted this very moment');
+  const [consumer, source, id, result] = found.map(bytesOf);
+  if (![consumer, source, id].every((name, at) => name?.equals(Buffer.from(names[at] ?? '')))) {
+    throw new WrongRow('the guard row is that of another message');
+  }
+  if (!result) throw new WrongRow('the guard row has no result: it was committed without its effect');
+  return result;
+}
+
+function bytesOf(value: unknown): Buffer | undefined {
+  if (typeof value === 'string') return Buffer.from(value);
+  return value instanceof Uint8Array ? Buffer.from(value) : undefined;
+}

@@ -1,0 +1,255 @@
+import { InvalidField } from '../errors.js';
+import { sleep } from '../timing.js';
+
+/** Milliseconds that a statement waits for a row of another transaction: far shorter than a lease. */
+const LOCK_WAIT = 2_000;
+/** Milliseconds after which the server ends a statement, or the transaction of a process that stands still. */
+const SILENCE = 10_000;
+const PAUSE = 25; // milliseconds between two tries to get the lock of SQLite
+
+/** A row of the guard: consumer, source, id, result. */
+export type GuardRow = readonly [unknown, unknown, unknown, unknown];
+
+/** One connection, by which nothing else writes; made by `postgres`, `mysql` or `sqlite`. */
+export interface Place<C> {
+  /** What an effect is given. */
+  readonly connection: C;
+  /** Throws {@link InvalidField} where the guard could not be the first and only one to use a transaction. @internal */
+  check(): void;
+  /** Bounds every wait, and begins the transaction. @internal */
+  begin(): Promise<void>;
+  /** False where the key was there: nothing was written then, and the transaction goes on. @internal */
+  insertNew(sql: string, values: readonly string[]): Promise<boolean>;
+  /** The number of rows that a statement has changed. @internal */
+  changed(sql: string, values: readonly unknown[]): Promise<number>;
+  /** The first row. @internal */
+  row(sql: string, values: readonly unknown[]): Promise<GuardRow | undefined>;
+  /** Commits; an error leaves it unknown whether it did. @internal */
+  commit(): Promise<void>;
+  /** Ends what is open. A connection that cannot do that is closed, so that the server rolls back. @internal */
+  rollBack(): Promise<void>;
+  /** An error of the database, rather than of the effect. @internal */
+  isError(error: unknown): boolean;
+}
+
+/** A client of `pg`: one of a pool, or one by itself. */
+export interface PostgresClient {
+  /** Sends a statement. */
+  query(text: string, values?: unknown[]): Promise<{ rowCount: number | null; rows: unknown[] }>;
+  /** `I` outside of a transaction. Older versions of `pg` do not have it: then an open transaction is not found out. */
+  getTransactionStatus?(): string | null;
+  /** Closes the connection. */
+  end?(): Promise<void>;
+}
+
+/** A connection of `mysql2/promise`. */
+export interface MysqlConnection {
+  /** Sends a statement. */
+  query(sql: string, values?: unknown[]): Promise<[unknown, unknown]>;
+  /** Closes the connection immediately. */
+  destroy?(): void;
+}
+
+/** A database of `better-sqlite3`, or a `DatabaseSync` of `node:sqlite`. */
+export interface SqliteDatabase {
+  /** A statement. */
+  prepare(sql: string): { run(...values: never[]): { changes: number | bigint }; get(...values: never[]): unknown };
+  /** Runs statements without values. */
+  exec(sql: string): unknown;
+  /** Closes the file. */
+  close(): unknown;
+  /** A transaction is open, by better-sqlite3. */
+  readonly inTransaction?: boolean;
+  /** A transaction is open, by node:sqlite. */
+  readonly isTransaction?: boolean;
+}
+
+function textOf(error: unknown, name: string): string {
+  const found: unknown = (error as Record<string, unknown> | null | undefined)?.[name];
+  return typeof found === 'string' ? found : '';
+}
+
+/** The connection is gone; by the error codes of Node.js. */
+const isGone = (error: unknown): boolean => /^(E[A-Z]+|PROTOCOL_\w+)$/.test(textOf(error, 'code'));
+
+function refusePool(connection: object, mark: string): void {
+  if (mark in connection) throw new InvalidField('connection', 'is a pool: a transaction needs one connection of it');
+}
+
+const OPEN = new InvalidField('connection', 'has an open transaction: the guard row must be its first statement');
+
+/**
+ * A client of `pg` for the guard. READ COMMITTED: a conflict is seen and then read, though it was committed after this
+ * transaction began. The bounds of waits hold for the guard's transaction alone.
+ */
+export function postgres<C extends PostgresClient>(connection: C): Place<C> {
+  refusePool(connection, 'totalCount');
+  const numbered = (sql: string): string => {
+    let at = 0;
+    return sql.replace(/\?/g, () => `$${(at += 1)}`);
+  };
+  const changed = async (sql: string, values: readonly unknown[]) =>
+    (await connection.query(numbered(sql), [...values])).rowCount ?? 0;
+  let open = false;
+  return {
+    connection,
+    check() {
+      if ((connection.getTransactionStatus?.() ?? 'I') !== 'I') throw OPEN;
+    },
+    async begin() {
+      open = true;
+      await connection.query(
+        `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = ${LOCK_WAIT};` +
+          ` SET LOCAL statement_timeout = ${SILENCE}; SET LOCAL idle_in_transaction_session_timeout = ${SILENCE}`,
+      );
+    },
+    async insertNew(sql, values) {
+      return (await changed(`${sql} ON CONFLICT (idempotency_key, replay_run) DO NOTHING`, values)) === 1;
+    },
+    changed,
+    async row(sql, values) {
+      const { rows } = await connection.query(numbered(sql), [...values]);
+      return rowOf(rows[0]);
+    },
+    async commit() {
+      await connection.query('COMMIT');
+      open = false;
+    },
+    async rollBack() {
+      if (!open) return;
+      open = false;
+      try {
+        await connection.query('ROLLBACK');
+      } catch {
+        await connection.end?.().catch(() => undefined);
+      }
+    },
+    isError: (error) =>
+      isGone(error) ||
+      /^[0-9A-Z]{5}$/.test(textOf(error, 'code')) ||
+      /connection/i.test(textOf(error, 'message').slice(0, 100)),
+  };
+}
+
+const AUTOCOMMIT = 2; // SERVER_STATUS_AUTOCOMMIT of the protocol
+const IN_TRANSACTION = 1; // SERVER_STATUS_IN_TRANS
+const DUPLICATE = 'ER_DUP_ENTRY';
+
+/**
+ * A connection of `mysql2/promise` for the guard alone, with its default `autocommit`: the bounds of waits stay in its
+ * session. A plain INSERT, whose error for a duplicate ends the statement alone: INSERT IGNORE would hide values that are
+ * cut, and the count of ON DUPLICATE KEY UPDATE depends on a flag of the connection.
+ */
+export function mysql<C extends MysqlConnection>(connection: C): Place<C> {
+  refusePool(connection, 'getConnection');
+  const head = async (sql: string, values?: unknown[]) => {
+    const [result] = await connection.query(sql, values);
+    return result as { affectedRows: number; serverStatus?: number };
+  };
+  let open = false;
+  return {
+    connection,
+    check: () => undefined,
+    async begin() {
+      // A name that is too long is an error, and not cut.
+      const { serverStatus = AUTOCOMMIT } = await head(
+        `SET SESSION innodb_lock_wait_timeout = ${LOCK_WAIT / 1_000},` +
+          " SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')",
+      );
+      if (serverStatus & IN_TRANSACTION) throw OPEN;
+      if (!(serverStatus & AUTOCOMMIT)) {
+        throw new InvalidField('connection', 'must commit by itself: only the guard begins and ends a transaction');
+      }
+      await head('SET TRANSACTION ISOLATION LEVEL READ COMMITTED');
+      open = true;
+      await head('START TRANSACTION');
+    },
+    async insertNew(sql, values) {
+      try {
+        await head(sql, [...values]);
+        return true;
+      } catch (error) {
+        if (textOf(error, 'code') !== DUPLICATE) throw error;
+        return false;
+      }
+    },
+    changed: async (sql, values) => (await head(sql, [...values])).affectedRows,
+    async row(sql, values) {
+      const [rows] = await connection.query(sql, [...values]);
+      return rowOf((rows as unknown[])[0]);
+    },
+    async commit() {
+      await head('COMMIT');
+      open = false;
+    },
+    async rollBack() {
+      if (!open) return;
+      open = false;
+      try {
+        await head('ROLLBACK');
+      } catch {
+        connection.destroy?.();
+      }
+    },
+    isError: (error) =>
+      isGone(error) || textOf(error, 'sqlState') !== '' || /closed state/.test(textOf(error, 'message')),
+  };
+}
+
+const BUSY = 5; // SQLITE_BUSY
+
+/**
+ * A database of `better-sqlite3` or `node:sqlite` for the guard alone. BEGIN IMMEDIATE: the one lock of writers is taken, or
+ * waited for without blocking the event loop, before anything is read.
+ */
+export function sqlite<C extends SqliteDatabase>(connection: C): Place<C> {
+  const isOpen = () => connection.inTransaction ?? connection.isTransaction ?? false;
+  const changed = (sql: string, values: readonly unknown[]) =>
+    Promise.resolve(Number(connection.prepare(sql).run(...(values as never[])).changes));
+  const busy = (error: unknown) =>
+    textOf(error, 'code').startsWith('SQLITE_BUSY') || (error as { errcode?: unknown }).errcode === BUSY;
+  return {
+    connection,
+    check() {
+      if (isOpen()) throw OPEN;
+    },
+    async begin() {
+      // A wait of SQLite itself would block the event loop, and so the renewal of leases.
+      connection.exec('PRAGMA busy_timeout = 0');
+      const until = performance.now() + LOCK_WAIT;
+      for (;;) {
+        try {
+          connection.exec('BEGIN IMMEDIATE');
+          return;
+        } catch (error) {
+          if (!busy(error) || performance.now() >= until) throw error;
+        }
+        await sleep(PAUSE);
+      }
+    },
+    async insertNew(sql, values) {
+      return (await changed(`${sql} ON CONFLICT (idempotency_key, replay_run) DO NOTHING`, values)) === 1;
+    },
+    changed,
+    row: (sql, values) => Promise.resolve(rowOf(connection.prepare(sql).get(...(values as never[])))),
+    commit() {
+      connection.exec('COMMIT');
+      return Promise.resolve();
+    },
+    rollBack() {
+      try {
+        if (isOpen()) connection.exec('ROLLBACK');
+      } catch {
+        connection.close();
+      }
+      return Promise.resolve();
+    },
+    isError: (error) => /^(SQLITE_|ERR_SQLITE)/.test(textOf(error, 'code')),
+  };
+}
+
+function rowOf(found: unknown): GuardRow | undefined {
+  if (typeof found !== 'object' || found === null) return undefined;
+  const { consumer, source, id, result } = found as Record<string, unknown>;
+  return [consumer, source, id, result];
+}
