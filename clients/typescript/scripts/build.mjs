@@ -19,7 +19,13 @@ const stamp = join(folder, 'build/stamp');
 function digest() {
   const hash = createHash('sha256');
   const sources = readdirSync(join(folder, 'src'), { recursive: true }).filter((name) => name.endsWith('.ts'));
-  const files = [...sources.map((name) => join('src', name)), 'package.json', 'package-lock.json', 'tsconfig.json'];
+  const files = [
+    ...sources.map((name) => join('src', name)),
+    'package.json',
+    'package-lock.json',
+    'tsconfig.json',
+    'tsconfig.build.json',
+  ];
   for (const file of [...files.sort(), 'scripts/build.mjs']) hash.update(file).update(readFileSync(join(folder, file)));
   return hash.digest('hex');
 }
@@ -56,7 +62,9 @@ const made = digest();
 if (!existsSync(join(folder, 'dist')) || !existsSync(stamp) || readFileSync(stamp, 'utf8') !== made) {
   rmSync(join(folder, 'dist'), { recursive: true, force: true });
   const tsc = join(HERE, 'node_modules/typescript/bin/tsc');
-  execFileSync(process.execPath, [tsc, '-p', folder, ...(copy ? ['--noCheck'] : [])], { stdio: 'inherit' });
+  execFileSync(process.execPath, [tsc, '-p', join(folder, 'tsconfig.build.json'), ...(copy ? ['--noCheck'] : [])], {
+    stdio: 'inherit',
+  });
   wrap();
   mkdirSync(dirname(stamp), { recursive: true });
   writeFileSync(stamp, made);

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import { Closed, Key, Ledger, NotGranted, Retry, makeIdempotent } from '../src/index.js';
+import {
+  Advice,
+  ClaimResponseSchema,
+  FailRequestSchema,
+  FailResponseSchema,
+} from '../src/gen/idempotency/ledger/v1/ledger_pb.js';
+import { fromBinary } from '@bufbuild/protobuf';
+import { completed, encoded, failure, granted } from './world.js';
+import { ScriptedServer } from './server.js';
+
+let server: ScriptedServer;
+let ledger: Ledger;
+let lines: string[];
+const key = Key.of('shop', 'one');
+const methods = () => server.arrived.map((call) => call.method);
+
+beforeEach(async () => {
+  server = new ScriptedServer();
+  server.answers['Claim'] = [granted()];
+  server.answers['Complete'] = [completed];
+  server.answers['Fail'] = [encoded(FailResponseSchema, { advice: Advice.DEAD_LETTER })];
+  lines = [];
+  ledger = new Ledger({ consumer: 'c', endpoint: await server.start(), log: (line) => lines.push(line) });
+});
+
+afterEach(async () => {
+  await ledger.close();
+  server.stop();
+});
+
+test('process_claims_runs_the_handler_and_completes', async () => {
+  const outcome = await ledger.process(key, (claim, signal) => {
+    assert.deepEqual([claim.token, claim.attempt, claim.idempotencyKey, signal.aborted], [7n, 1, 'k', false]);
+    assert.throws(() => claim.outcome, NotGranted);
+    return 'paid';
+  });
+  assert.deepEqual([outcome.advice, outcome.delayMs], ['ACK', 0]);
+  assert.equal(Buffer.from(outcome.result ?? []).toString(), 'paid');
+  assert.deepEqual(methods(), ['Claim', 'Complete']);
+  assert.ok(server.arrived.every((call) => call.deadline > 1_000 && call.deadline <= 5_000));
+});
+
+test('wait_extends_the_deadline', async () => {
+  await ledger.process(key, () => undefined, { waitMs: 3_000 });
+  const deadline = server.arrived[0]?.deadline ?? 0;
+  assert.ok(deadline > 7_000 && deadline <= 8_000, String(deadline));
+});
+
+test('await_using_settles_a_block', async () => {
+  let kept;
+  {
+    await using claim = await ledger.claim(key);
+    await claim.complete('r');
+    kept = claim;
+  }
+  assert.equal(kept.outcome.advice, 'ACK');
+  assert.deepEqual(methods(), ['Claim', 'Complete']);
+});
+
+test('block_that_settles_nothing_is_parked', async () => {
+  {
+    await using claim = await ledger.claim(key);
+    assert.ok(claim.granted);
+  }
+  const fail = server.arrived.find((call) => call.method === 'Fail');
+  assert.equal(fromBinary(FailRequestSchema, fail?.request ?? new Uint8Array()).error, 'NotSettled');
+});
+
+test('block_that_throws_after_it_failed_the_claim_settles_once', async () => {
+  const block = async () => {
+    await using claim = await ledger.claim(key);
+    await claim.fail(new Retry('later'));
+    throw new RangeError('block');
+  };
+  await assert.rejects(block(), RangeError);
+  assert.deepEqual(methods(), ['Claim', 'Fail']);
+});
+
+test('close_refuses_new_deliveries_and_waits', async () => {
+  let go: () => void = () => undefined;
+  const started = new Promise<void>((begun) => {
+    const running = ledger.process(key, async () => {
+      begun();
+      await new Promise<void>((resolve) => (go = resolve));
+    });
+    void running;
+  });
+  await started;
+  assert.equal(await ledger.close(1), false);
+  await assert.rejects(
+    ledger.process(key, () => undefined),
+    Closed,
+  );
+  const closed = ledger.close();
+  go();
+  assert.equal(await closed, true);
+  assert.deepEqual(methods(), ['Claim', 'Complete']);
+});
+
+test('aborted_caller_leaves_the_effect_to_end', async () => {
+  const caller = new AbortController();
+  let go: () => void = () => undefined;
+  const gone = ledger.process(
+    key,
+    async (_claim, signal) => {
+      caller.abort(new RangeError('gone'));
+      await new Promise<void>((resolve) => (go = resolve));
+      assert.ok(!signal.aborted);
+    },
+    { signal: caller.signal },
+  );
+  await assert.rejects(gone, RangeError);
+  const closed = ledger.close();
+  go();
+  assert.equal(await closed, true);
+  assert.deepEqual(methods(), ['Claim', 'Complete']);
+});
+
+test('aborted_before_it_began_sends_nothing', async () => {
+  await assert.rejects(
+    ledger.process(key, () => undefined, { signal: AbortSignal.abort(new RangeError()) }),
+    RangeError,
+  );
+  assert.deepEqual(methods(), []);
+});
+
+test('errors_of_handlers_are_logged_by_their_names', async () => {
+  const outcome = await ledger.process(key, () => {
+    throw new TypeError('card 4111');
+  });
+  assert.ok(outcome.error instanceof TypeError);
+  assert.deepEqual(lines, ['idempotency-ledger: c: TypeError was thrown: DEAD_LETTER']);
+});
+
+test('result_that_is_none_is_logged_and_completes', async () => {
+  const outcome = await ledger.process(key, () => ({}) as unknown as string);
+  assert.deepEqual([outcome.advice, outcome.result], ['ACK', undefined]);
+  assert.equal(lines.length, 1);
+});
+
+test('function_made_idempotent_returns_the_first_value', async () => {
+  const twice = makeIdempotent((amount: number) => Promise.resolve({ amount }), { ledger, key: () => key });
+  assert.deepEqual(await twice(3), { amount: 3 });
+  const value = { result: Buffer.from('{"amount":3}') };
+  server.answers['Claim'] = [
+    encoded(ClaimResponseSchema, { advice: Advice.ACK, verdict: { case: 'completed', value } }),
+  ];
+  assert.deepEqual(await twice(4), { amount: 3 });
+});
+
+test('server_that_is_away_is_no_error_of_process', async () => {
+  server.answers['Claim'] = [failure('STORE_UNAVAILABLE')];
+  const outcome = await ledger.process(key, () => 'never');
+  assert.deepEqual([outcome.advice, outcome.reason], ['RETRY_LATER', 'STORE_UNAVAILABLE']);
+  assert.deepEqual(lines, ['idempotency-ledger: c: STORE_UNAVAILABLE: scripted: RETRY_LATER']);
+});
