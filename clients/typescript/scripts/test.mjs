@@ -12,5 +12,8 @@ const tsc = join(HERE, 'node_modules/typescript/bin/tsc');
 execFileSync(process.execPath, [tsc, '-p', HERE], { stdio: 'inherit' });
 const folder = join(HERE, 'build/tests/tests');
 const files = readdirSync(folder).filter((name) => name.endsWith('.test.js') && name.includes(wanted));
-const done = spawnSync(process.execPath, ['--test', ...files.map((name) => join(folder, name))], { stdio: 'inherit' });
+const done = spawnSync(process.execPath, ['--test', ...files.map((name) => join(folder, name))], {
+  cwd: HERE,
+  stdio: 'inherit',
+});
 process.exit(done.status ?? 1);

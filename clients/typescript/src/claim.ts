@@ -12,7 +12,20 @@ export type Result = Uint8Array | string | null | undefined | void;
 
 /** The block of a claim has ended, and neither `complete` nor `fail` was called in it. */
 export class NotSettled extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'NotSettled';
+}
+
+/** The names of a claim's message. */
+export interface ClaimKey {
+  /** The group that processes. */
+  readonly consumer: string;
+  /** The producer. */
+  readonly source: string;
+  /** The message, unique within its source. */
+  readonly id: string;
+  /** The replay run; empty for live deliveries. */
+  readonly replayRun: string;
 }
 
 /** How a claim is settled; by its client. */
@@ -109,7 +122,7 @@ export class Claim implements AsyncDisposable {
   }
 
   /** The parts of the key, as a guard writes them. */
-  get key(): { readonly consumer: string; readonly source: string; readonly id: string; readonly replayRun: string } {
+  get key(): ClaimKey {
     const { consumer = '', source = '', id = '', replayRun = '' } = this.#held.request.key ?? {};
     return { consumer, source, id, replayRun };
   }

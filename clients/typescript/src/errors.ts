@@ -8,6 +8,7 @@ export class LedgerError extends Error {
 
 /** A field is beyond its bound; nothing was sent. */
 export class InvalidField extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'InvalidField';
   /** The field, as the protobuf files or the options name it, such as `key.source` or `leaseMs`. */
   readonly field: string;
@@ -23,6 +24,7 @@ export class InvalidField extends LedgerError {
 
 /** The client is closed or closes, and has sent nothing: let the broker deliver the message again. */
 export class Closed extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'Closed';
 
   constructor() {
@@ -36,6 +38,7 @@ export class Closed extends LedgerError {
  * It is the `reason` of the signal of a handler whose claim is lost.
  */
 export class ClaimLost extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'ClaimLost';
   /** `LEASE_OVER` where the lease ended by the clock of this process, else the ledger's reason, such as `LEASE_LOST`. */
   readonly reason: string;
@@ -48,6 +51,7 @@ export class ClaimLost extends LedgerError {
 
 /** The claim was not granted, or is not settled yet: look at `granted` first. */
 export class NotGranted extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'NotGranted';
 }
 
@@ -58,6 +62,7 @@ export class NotGranted extends LedgerError {
  * the claim is given back with a delay of 5 seconds.
  */
 export class NotProtected extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'NotProtected';
 
   constructor(onExpiry: string) {
@@ -67,11 +72,13 @@ export class NotProtected extends LedgerError {
 
 /** The checkpoint is larger than the server's bound (16 KiB by default): the earlier one stays stored. */
 export class CheckpointDropped extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'CheckpointDropped';
 }
 
 /** A function that was made idempotent has no result to return. */
 export class NoResult extends LedgerError {
+  /** The name of the class. */
   override readonly name = 'NoResult';
   /** Why there is no result, and what to do with the message. */
   readonly outcome: Outcome;
@@ -101,6 +108,7 @@ export interface RetryOptions extends ErrorOptions {
 
 /** The effect certainly did not happen, and another attempt may succeed. */
 export class Retry extends Steer {
+  /** The name of the class. */
   override readonly name: string = 'Retry';
   /** Milliseconds until the next attempt is due; `undefined`: the back-off of the consumer's policy. */
   readonly afterMs: number | undefined;
@@ -116,11 +124,13 @@ export class Retry extends Steer {
 
 /** The effect certainly did not happen, and no attempt will ever succeed: the message is dead-lettered. */
 export class Terminal extends Steer {
+  /** The name of the class. */
   override readonly name: string = 'Terminal';
 }
 
 /** A person must look at the message. Also right where it is unknown whether the effect happened. */
 export class Park extends Steer {
+  /** The name of the class. */
   override readonly name: string = 'Park';
 }
 
@@ -130,6 +140,7 @@ export class Park extends Steer {
  * Nothing is settled: the lease ends by itself, and the next attempt finds `effectUnknown`.
  */
 export class Doubtful extends Steer {
+  /** The name of the class. */
   override readonly name: string = 'Doubtful';
 }
 
@@ -143,6 +154,7 @@ export interface GiveBackOptions extends ErrorOptions {
 
 /** Nothing was begun: the claim is released, and the attempt does not count. */
 export class GiveBack extends Steer {
+  /** The name of the class. */
   override readonly name: string = 'GiveBack';
   /** Milliseconds until the key is claimable again. */
   readonly afterMs: number;
@@ -161,6 +173,7 @@ export class GiveBack extends Steer {
 
 /** The ledger has not confirmed the announcement, so that the effect must not start. Do not catch this error. */
 export class AnnouncementFailed extends Retry {
+  /** The name of the class. */
   override readonly name = 'AnnouncementFailed';
 }
 

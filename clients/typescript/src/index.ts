@@ -5,7 +5,7 @@
  *
  * @packageDocumentation
  */
-export { Claim, NotSettled, type Result } from './claim.js';
+export { Claim, type ClaimKey, NotSettled, type Result } from './claim.js';
 export { type ConnectionOptions } from './connection.js';
 export { type Unexpected } from './core/delivery.js';
 export { type OnExpiryName } from './core/world.js';

@@ -32,10 +32,18 @@ export interface Place<C> {
   isError(error: unknown): boolean;
 }
 
+/** What `pg` answers to a statement. */
+export interface PostgresResult {
+  /** The number of rows that were changed or read. */
+  readonly rowCount: number | null;
+  /** The rows that were read. */
+  readonly rows: unknown[];
+}
+
 /** A client of `pg`: one of a pool, or one by itself. */
 export interface PostgresClient {
   /** Sends a statement. */
-  query(text: string, values?: unknown[]): Promise<{ rowCount: number | null; rows: unknown[] }>;
+  query(text: string, values?: unknown[]): Promise<PostgresResult>;
   /** `I` outside of a transaction. Older versions of `pg` do not have it: then an open transaction is not found out. */
   getTransactionStatus?(): string | null;
   /** Closes the connection. */
@@ -50,10 +58,24 @@ export interface MysqlConnection {
   destroy?(): void;
 }
 
+/** A prepared statement of SQLite. */
+export interface SqliteStatement {
+  /** Runs it with these values. */
+  run(...values: never[]): SqliteChanges;
+  /** The first row; `undefined` without one. */
+  get(...values: never[]): unknown;
+}
+
+/** What a statement of SQLite has changed. */
+export interface SqliteChanges {
+  /** The number of rows. */
+  readonly changes: number | bigint;
+}
+
 /** A database of `better-sqlite3`, or a `DatabaseSync` of `node:sqlite`. */
 export interface SqliteDatabase {
   /** A statement. */
-  prepare(sql: string): { run(...values: never[]): { changes: number | bigint }; get(...values: never[]): unknown };
+  prepare(sql: string): SqliteStatement;
   /** Runs statements without values. */
   exec(sql: string): unknown;
   /** Closes the file. */

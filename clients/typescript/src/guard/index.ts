@@ -15,7 +15,10 @@ export {
   type MysqlConnection,
   type Place,
   type PostgresClient,
+  type PostgresResult,
+  type SqliteChanges,
   type SqliteDatabase,
+  type SqliteStatement,
   mysql,
   postgres,
   sqlite,
@@ -32,6 +35,7 @@ const READ = 'SELECT consumer, source, id, result FROM effect_guard WHERE idempo
  * Do not catch it: nothing is settled, and the message is delivered again.
  */
 export class Undecided extends Doubtful {
+  /** The name of the class. */
   override readonly name = 'Undecided';
 }
 
@@ -40,6 +44,7 @@ export class Undecided extends Doubtful {
  * folded, or the effect has ended the guard's transaction. Nothing is settled; stop, and let a person look.
  */
 export class WrongRow extends Doubtful {
+  /** The name of the class. */
   override readonly name = 'WrongRow';
 }
 

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { Claim } from '../src/claim.js';
+import { durationOf } from '../src/core/world.js';
+import { Doubtful, InvalidField, Retry, Terminal } from '../src/errors.js';
+import { type PostgresClient, Undecided, WrongRow, mysql, once, postgres } from '../src/guard/index.js';
+import { outcome } from '../src/outcome.js';
+import { FakeWorld, holdOf } from './world.js';
+
+function claimed(hold = 3_600_000): Claim {
+  const world = new FakeWorld([]);
+  world.clock = performance.now();
+  const held = holdOf(world, { idempotencyKey: 'key', hold: durationOf(hold) });
+  return new Claim(
+    held,
+    new AbortController().signal,
+    () => Promise.resolve(outcome('ACK')),
+    () => undefined,
+  );
+}
+
+/** A client of `pg` over a script: what the first statement with a text does. */
+class Scripted implements PostgresClient {
+  readonly sent: string[] = [];
+  ended = false;
+
+  constructor(private readonly script: Record<string, () => { rowCount?: number; rows?: unknown[] }> = {}) {}
+
+  query(text: string): Promise<{ rowCount: number; rows: unknown[] }> {
+    const verb = text.split(' ')[0] ?? '';
+    this.sent.push(verb);
+    return Promise.resolve().then(() => ({ rowCount: 1, rows: [], ...this.script[verb]?.() }));
+  }
+
+  end(): Promise<void> {
+    this.ended = true;
+    return Promise.resolve();
+  }
+}
+
+const fails = (code: string) => () => {
+  throw Object.assign(new Error('of the database'), { code });
+};
+const none = () => ({ rowCount: 0 });
+
+test('effect_is_had_between_the_guard_row_and_the_commit', async () => {
+  const client = new Scripted();
+  const result = await once(postgres(client), claimed(), async (given) => {
+    await given.query('EFFECT');
+    return 'r';
+  });
+  assert.equal(Buffer.from(result).toString(), 'r');
+  assert.deepEqual(client.sent, ['BEGIN', 'INSERT', 'EFFECT', 'UPDATE', 'COMMIT']);
+});
+
+test('effect_that_was_had_is_not_repeated', async () => {
+  const row = { consumer: 'c', source: Buffer.from('s'), id: 'i', result: Buffer.from('first') };
+  const client = new Scripted({ INSERT: none, SELECT: () => ({ rows: [row] }) });
+  const result = await once(postgres(client), claimed(), () => assert.fail('the effect was repeated'));
+  assert.equal(Buffer.from(result).toString(), 'first');
+  assert.deepEqual(client.sent, ['BEGIN', 'INSERT', 'SELECT', 'ROLLBACK']);
+});
+
+test('row_of_another_message_stops_everything', async () => {
+  for (const row of [
+    { consumer: 'c', source: 's', id: 'I', result: Buffer.from('x') },
+    { consumer: 'c', source: 's', id: 'i', result: null },
+  ]) {
+    const client = new Scripted({ INSERT: none, SELECT: () => ({ rows: [row] }) });
+    await assert.rejects(
+      once(postgres(client), claimed(), () => 'r'),
+      WrongRow,
+    );
+  }
+  const gone = new Scripted({ UPDATE: none });
+  await assert.rejects(
+    once(postgres(gone), claimed(), () => 'r'),
+    WrongRow,
+  );
+  assert.equal(gone.sent.at(-1), 'ROLLBACK');
+  const deleted = new Scripted({ INSERT: none });
+  await assert.rejects(
+    once(postgres(deleted), claimed(), () => 'r'),
+    Undecided,
+  );
+});
+
+test('error_of_the_database_is_a_doubt', async () => {
+  for (const [verb, code] of [
+    ['INSERT', '55P03'],
+    ['COMMIT', 'ECONNRESET'],
+  ] as const) {
+    const client = new Scripted({ [verb]: fails(code) });
+    const doubt = (error: unknown) =>
+      error instanceof Undecided && error instanceof Doubtful && error.reason === 'Error of the database';
+    await assert.rejects(
+      once(postgres(client), claimed(), () => 'r'),
+      doubt,
+    );
+  }
+});
+
+test('error_of_the_effect_did_not_happen_after_a_rollback', async () => {
+  const client = new Scripted();
+  const cause = new RangeError('card 4111');
+  const retry = (error: unknown) => error instanceof Retry && error.reason === 'RangeError' && error.cause === cause;
+  await assert.rejects(
+    once(postgres(client), claimed(), () => Promise.reject(cause)),
+    retry,
+  );
+  assert.deepEqual(client.sent, ['BEGIN', 'INSERT', 'ROLLBACK']);
+  await assert.rejects(
+    once(postgres(new Scripted()), claimed(), () => Promise.reject(new Terminal())),
+    Terminal,
+  );
+});
+
+test('connection_that_cannot_roll_back_is_closed', async () => {
+  const client = new Scripted({ INSERT: fails('57P01'), ROLLBACK: fails('ECONNRESET') });
+  await assert.rejects(
+    once(postgres(client), claimed(), () => 'r'),
+    Undecided,
+  );
+  assert.ok(client.ended);
+});
+
+test('nothing_begins_after_the_hold', async () => {
+  const client = new Scripted();
+  await assert.rejects(
+    once(postgres(client), claimed(0), () => 'r'),
+    Undecided,
+  );
+  assert.deepEqual(client.sent, []);
+});
+
+test('pools_and_open_transactions_are_refused', async () => {
+  assert.throws(() => postgres(Object.assign(new Scripted(), { totalCount: 1 })), InvalidField);
+  const open = Object.assign(new Scripted(), { getTransactionStatus: () => 'T' });
+  await assert.rejects(
+    once(postgres(open), claimed(), () => 'r'),
+    InvalidField,
+  );
+  const query = () => Promise.resolve([{ affectedRows: 0 }, undefined] as [unknown, unknown]);
+  assert.throws(() => mysql({ query, getConnection: () => undefined }), InvalidField);
+  for (const serverStatus of [1 | 2, 0]) {
+    const sent: string[] = [];
+    const connection = {
+      query: (sql: string) => {
+        sent.push(sql);
+        return Promise.resolve([{ affectedRows: 0, serverStatus }, undefined] as [unknown, unknown]);
+      },
+    };
+    await assert.rejects(
+      once(mysql(connection), claimed(), () => 'r'),
+      InvalidField,
+    );
+    assert.equal(sent.length, 1);
+  }
+});
+
+test('tables_are_those_of_the_other_packages', () => {
+  for (const name of ['postgres', 'mysql', 'sqlite']) {
+    const [ours, theirs] = ['sql', '../python/src/idempotency_ledger/guard'].map((folder) =>
+      readFileSync(`${process.cwd()}/${folder}/${name}.sql`, 'utf8'),
+    );
+    assert.equal(ours, theirs);
+  }
+});
