@@ -35,7 +35,7 @@ function install() {
   const installed = join(HERE, 'node_modules/.installed');
   const wanted = readFileSync(join(HERE, 'package-lock.json'), 'utf8');
   if (existsSync(installed) && readFileSync(installed, 'utf8') === wanted) return;
-  // No package runs a script of its own, but for the one that brings its binary for the tests of the guard.
+  // No package needs its install scripts.
   execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: HERE, stdio: 'inherit' });
   writeFileSync(installed, wanted);
 }

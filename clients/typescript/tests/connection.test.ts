@@ -70,7 +70,7 @@ test('token_is_read_again_when_its_file_changes', async () => {
   }
 });
 
-test('errors_are_told_apart_by_the_ledgers_trailers', () => {
+test('errors_of_the_ledger_are_known_by_their_trailers', () => {
   const metadata = new Metadata();
   metadata.set('idempotency-ledger-reason', 'OVERLOADED');
   metadata.set('idempotency-ledger-advice', 'RETRY_LATER');

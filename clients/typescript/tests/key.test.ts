@@ -15,7 +15,7 @@ test('message_beyond_its_bounds_is_at_fault_itself', () => {
   assert.equal(Key.of('x'.repeat(256), 'é'.repeat(256)).fault, undefined);
 });
 
-test('program_at_fault_is_told_by_an_error', () => {
+test('key_of_a_program_at_fault_throws', () => {
   assert.throws(() => Key.of(1 as unknown as string, 'a'), field('key.source'));
   assert.throws(() => Key.of('a', 'b', 'x'.repeat(65)), field('key.replay_run'));
   assert.throws(() => Key.of('a', 'b', 'a b'), field('key.replay_run'));

@@ -23,12 +23,14 @@ function until(call) {
   return new Promise((resolve) => waiting.set(call, resolve));
 }
 
+// Node.js has it from 22.13 on; tests/lib/clients/typescript.sh installs one that has it.
+const sqlite = url.startsWith('sqlite:') ? await import('node:sqlite') : undefined;
+
 /** A place for the guard alone; how an effect writes to it; how it is closed. */
 async function connect() {
   const insert = (marks) => `INSERT INTO payments (receipt, source, id, amount) VALUES (${marks})`;
-  if (url.startsWith('sqlite:')) {
-    const { DatabaseSync } = await import('node:sqlite');
-    const database = new DatabaseSync(new URL(url).pathname);
+  if (sqlite) {
+    const database = new sqlite.DatabaseSync(new URL(url).pathname);
     const pay = (given, values) => given.prepare(insert('?, ?, ?, ?')).run(...values);
     return { place: guard.sqlite(database), pay, close: () => database.close() };
   }

@@ -41,7 +41,7 @@ export class Capture {
       this.#originals.set(name, original);
       own[name] = (...given: Arguments) => this.#called(name, given);
     }
-    // What the application has written counts as sent for whoever asks, such as error handlers.
+    // What the application has written counts as sent for error handlers and other middleware.
     Object.defineProperty(res, 'headersSent', { configurable: true, get: () => this.#started });
     Object.defineProperty(res, 'writableEnded', { configurable: true, get: () => this.#ended });
   }
