@@ -112,9 +112,9 @@ async function bodyOf(req: NodeRequest, most: number): Promise<Uint8Array | unde
       'the body was read already: mount the middleware before body parsers, or keep the raw body as req.rawBody',
     );
   }
-  const length = Number(req.headers['content-length'] ?? 0);
-  if (length > most) return undefined;
-  return read(req, most);
+  if (req.readableEnded) return new Uint8Array(); // Another middleware has read a body without bytes.
+  if (req.destroyed) throw new LedgerError('the client has gone before its request was read');
+  return Number(req.headers['content-length'] ?? 0) > most ? undefined : read(req, most);
 }
 
 function read(req: IncomingMessage, most: number): Promise<Uint8Array | undefined> {
@@ -123,9 +123,11 @@ function read(req: IncomingMessage, most: number): Promise<Uint8Array | undefine
     let size = 0;
     const failed = (error?: Error) => end(() => reject(error ?? new Error('the client has gone amid its request')));
     const end = (finish: () => void) => {
-      req.off('readable', readable).off('error', failed).off('close', failed);
+      req.off('readable', readable).off('end', empty).off('error', failed).off('close', failed);
       finish();
     };
+    // Of a body without bytes nothing but its end may be reported.
+    const empty = () => end(() => resolve(new Uint8Array()));
     const readable = () => {
       for (let part = req.read() as Buffer | null; part !== null; part = req.read() as Buffer | null) {
         parts.push(part);
@@ -142,6 +144,6 @@ function read(req: IncomingMessage, most: number): Promise<Uint8Array | undefine
         });
       }
     };
-    req.on('readable', readable).on('error', failed).on('close', failed);
+    req.on('readable', readable).on('end', empty).on('error', failed).on('close', failed);
   });
 }
