@@ -45,7 +45,8 @@ export class Ledger implements AsyncDisposable {
     this.#transport = new Transport(channelOf(options));
     const now = () => performance.now();
     const send: World['send'] = (attempt) => this.#transport.send(attempt);
-    this.#world = { now, random: Math.random, sleep, send, ...LIMITS };
+    const connected: World['connected'] = (limit) => this.#transport.connected(limit);
+    this.#world = { now, random: Math.random, sleep, connected, send, ...LIMITS };
     this.#report = new Report(options.consumer, options.log ?? ((line) => console.warn(line)), now);
     this.#telemetry = new Telemetry(options.consumer);
   }

@@ -1,5 +1,5 @@
 import type { ServiceError } from '@grpc/grpc-js';
-import { Client, Metadata, status } from '@grpc/grpc-js';
+import { Client, Metadata, connectivityState, status } from '@grpc/grpc-js';
 import type { Channel } from './connection.js';
 import type { Try } from './core/world.js';
 import { Failure } from './core/world.js';
@@ -18,20 +18,38 @@ export class Transport {
     this.#channel = channel;
   }
 
+  /** Waits until there is a connection, or until none can be had now; at most for `limit` milliseconds. */
+  async connected(limit: number): Promise<void> {
+    const channel = this.#opened().getChannel();
+    const until = Date.now() + limit;
+    for (;;) {
+      const state = channel.getConnectivityState(true);
+      if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;
+      const changed = await new Promise<boolean>((resolve) => {
+        channel.watchConnectivityState(state, until, (error) => resolve(!error));
+      });
+      if (!changed) return;
+    }
+  }
+
   /** Sends one try; resolves to the encoded answer, or to the failure. */
   async send(attempt: Try): Promise<Uint8Array | Failure> {
-    if (this.#closed) throw new Closed();
+    const client = this.#opened();
     try {
-      return await this.#sent(attempt);
+      return await this.#sent(client, attempt);
     } catch (error) {
       // A call that gRPC does not take, such as one with headers that it refuses: the effect may be done all the same.
       return new Failure('INTERNAL', undefined, undefined, undefined, typeName(error));
     }
   }
 
-  #sent(attempt: Try): Promise<Uint8Array | Failure> {
+  #opened(): Client {
+    if (this.#closed) throw new Closed();
     const { target, credentials, options } = this.#channel;
-    const client = (this.#client ??= new Client(target, credentials, options));
+    return (this.#client ??= new Client(target, credentials, options));
+  }
+
+  #sent(client: Client, attempt: Try): Promise<Uint8Array | Failure> {
     const { method, request, stop } = attempt;
     const metadata = new Metadata({ waitForReady: attempt.repeat });
     for (const [name, value] of propagated()) metadata.set(name, value);

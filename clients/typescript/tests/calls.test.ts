@@ -27,6 +27,14 @@ test('sent_is_the_instant_of_the_try_that_was_answered', async () => {
   assert.equal(world.now(), 1_350);
 });
 
+test('time_to_connect_is_taken_from_the_try_and_not_from_the_lease', async () => {
+  const world = new FakeWorld([granted({}, 300)]);
+  world.connecting = 2_000;
+  const { sent } = await repeated(world, claim, request, 10_000, 5_000);
+  assert.equal(sent, 3_000);
+  assert.equal(world.tries[0]?.timeout, 3_000);
+});
+
 test('pauses_double_up_to_a_second_with_jitter', async () => {
   const world = new FakeWorld([failure()]);
   world.jitter = 0;

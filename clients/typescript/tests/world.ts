@@ -27,6 +27,8 @@ export class FakeWorld implements World {
   readonly sleeps: number[] = [];
   clock = 1_000;
   jitter = 1;
+  /** How long the first connection takes. */
+  connecting = 0;
   /** Runs after each sleep. */
   woken: () => void = () => undefined;
 
@@ -47,6 +49,12 @@ export class FakeWorld implements World {
     this.sleeps.push(duration);
     this.clock += duration;
     this.woken();
+  }
+
+  async connected(): Promise<void> {
+    await Promise.resolve();
+    this.clock += this.connecting;
+    this.connecting = 0;
   }
 
   async send(attempt: Try): Promise<Uint8Array | Failure> {

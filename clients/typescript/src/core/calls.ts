@@ -25,8 +25,11 @@ export async function repeated<M extends DescMethodUnary>(
   const encoded = toBinary<M['input']>(method.input, request);
   const until = world.now() + budget;
   for (let pause = FIRST_PAUSE, repeat = false; ; pause = Math.min(pause * 2, LONGEST_PAUSE), repeat = true) {
+    const end = Math.min(until, world.now() + timeout);
+    // A lease counts from the instant below. The first call of a process would lose the time to connect from its lease.
+    if (!repeat) await world.connected(end - world.now());
     const sent = world.now();
-    const limit = Math.max(SHORTEST_TRY, Math.min(timeout, until - sent));
+    const limit = Math.max(SHORTEST_TRY, end - sent);
     const answer = decoded(method, await world.send({ method, request: encoded, timeout: limit, repeat, stop }));
     if (!(answer instanceof Failure)) return { answer, sent };
     // With jitter: clients that were refused together, and repeated together, would only be refused again.

@@ -76,6 +76,8 @@ export interface World {
   random(): number;
   /** Waits; ends early, without an error, where the signal is aborted. */
   sleep(duration: number, stop?: AbortSignal): Promise<void>;
+  /** Waits for a connection, at most for `limit`; ends early where there is none to be had. */
+  connected(limit: number): Promise<void>;
   /** Sends one try of a call; resolves to the encoded answer, or to the failure. */
   send(attempt: Try): Promise<Uint8Array | Failure>;
   /** How long one try of a call may take. */
