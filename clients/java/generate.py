@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,10 @@ def generate() -> None:
         subprocess.run([copied(COMPILER, folder), f"-I{folder / 'proto'}", f"-I{folder / 'include'}",
                         f"--java_out={out}", f"--plugin=protoc-gen-grpc-java={copied(PLUGIN, folder)}",
                         f"--grpc-java_out={out}", FILE], check=True)
+        # The annotation is of a library that Java has left out since version 11.
+        service = next(out.rglob("LedgerServiceGrpc.java"))
+        made = re.sub(r"@javax\.annotation\.Generated\(.*?\)\n", "", service.read_text(encoding="utf-8"), flags=re.DOTALL)
+        service.write_text(made, encoding="utf-8")
         shutil.rmtree(SOURCES, ignore_errors=True)
         shutil.copytree(out, SOURCES)
     (TARGET / SUMS).write_text(sums(), encoding="utf-8")

@@ -18,9 +18,6 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * one item, which is then answered `rejected`.
  * </pre>
  */
-@javax.annotation.Generated(
-    value = "by gRPC proto compiler (version 1.63.0)",
-    comments = "Source: idempotency/ledger/v1/ledger.proto")
 @io.grpc.stub.annotations.GrpcGenerated
 public final class LedgerServiceGrpc {
 

@@ -1,0 +1,498 @@
+package idempotencyledger.client;
+
+import idempotencyledger.client.Claim.Settings;
+import idempotencyledger.client.Course.Begun;
+import idempotencyledger.client.Ending.Done;
+import idempotencyledger.client.proto.ClaimRequest;
+import idempotencyledger.client.proto.EntryKey;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.function.BooleanSupplier;
+
+/**
+ * A client of the ledger for one consumer. It may be shared by threads, each with another message; close it at the end.
+ *
+ * <p>It has no thread besides those of gRPC, but for one that renews all leases of the process while one is held.
+ */
+public final class Ledger implements AutoCloseable {
+  private static final Duration GRACE = Duration.ofSeconds(20);
+
+  private final String consumer;
+  private final Duration lease;
+  private final String owner;
+  private final Unexpected unexpected;
+  private final boolean repeatAnnounced;
+  private final boolean interruptLost;
+  private final World world = World.real();
+  private final Telemetry telemetry = Telemetry.found();
+  private final Transport transport;
+  private final Report report;
+  private final Inflight inflight = new Inflight();
+
+  private Ledger(Builder options) {
+    consumer = options.consumer;
+    lease = options.lease;
+    owner = options.owner == null ? Owner.of(ProcessHandle.current().pid()) : options.owner;
+    unexpected = options.unexpected;
+    repeatAnnounced = options.repeatAnnounced;
+    interruptLost = options.interruptLost;
+    report = new Report(consumer);
+    transport =
+        new GrpcTransport(
+            Endpoint.resolved(
+                options.endpoint,
+                options.tokenFile,
+                options.caFile,
+                options.certificate,
+                options.privateKey,
+                System::getenv),
+            telemetry);
+  }
+
+  /**
+   * The options of a client.
+   *
+   * @param consumer the group that processes, 1 to 128 bytes of UTF-8 without control characters; not a process
+   * @return the options, all of which have defaults
+   * @throws InvalidFieldException where the consumer is beyond its bound
+   */
+  public static Builder builder(String consumer) {
+    return new Builder(consumer);
+  }
+
+  /**
+   * Processes one delivery without comparing its body: see {@link #process(Delivery, Handler)}.
+   *
+   * @param key the message's name
+   * @param handler what has the effect
+   * @return what became of it, and what to do with the broker's message
+   */
+  public Outcome process(Key key, Handler handler) {
+    return process(Delivery.of(key), handler);
+  }
+
+  /**
+   * Processes one delivery: see {@link #process(Delivery, Handler)}.
+   *
+   * @param key the message's name
+   * @param body the broker's raw body, before any decoding, of which the fingerprint is made
+   * @param handler what has the effect
+   * @return what became of it, and what to do with the broker's message
+   */
+  public Outcome process(Key key, byte[] body, Handler handler) {
+    return process(Delivery.of(key).withBody(body), handler);
+  }
+
+  /**
+   * Processes one delivery: claims the message, runs the handler in this thread where the claim is granted, settles, and
+   * advises.
+   *
+   * <p>Never throws what the ledger answers, nor an exception of the handler, which is in {@link Outcome#error()}. An {@link
+   * Error} of the handler is thrown after its claim is settled. A thread that is interrupted begins nothing, and its outcome is
+   * RETRY_LATER; one that is interrupted amid the handler settles nothing unless the handler returns, and finds itself
+   * interrupted afterwards. Where the claim is lost, the thread is interrupted while the handler runs, and only then.
+   *
+   * @param delivery the message
+   * @param handler what has the effect
+   * @return what became of it, and what to do with the broker's message
+   * @throws ClosedException where the client is closed; nothing was sent
+   */
+  public Outcome process(Delivery delivery, Handler handler) {
+    return process(delivery, handler, () -> false);
+  }
+
+  /**
+   * The same in another thread. Cancelling the future does not cancel a handler that runs, nor its settlement; a claim that
+   * arrives after it is given back.
+   *
+   * @param delivery the message
+   * @param handler what has the effect
+   * @param executor runs the delivery, which waits there for the ledger's answers
+   * @return what became of it; it fails with {@link ClosedException} or an {@link Error} of the handler
+   */
+  public CompletableFuture<Outcome> processAsync(
+      Delivery delivery, Handler handler, Executor executor) {
+    CompletableFuture<Outcome> answer = new CompletableFuture<>();
+    executor.execute(
+        () -> {
+          try {
+            answer.complete(process(delivery, handler, answer::isCancelled));
+          } catch (Throwable error) { // It is the caller's.
+            answer.completeExceptionally(error);
+          }
+        });
+    return answer;
+  }
+
+  /**
+   * Makes a call idempotent: a repeated one returns the first one's value, as the codec reads it back.
+   *
+   * @param <T> the type of the value
+   * @param delivery the call's key, and what else is known of it
+   * @param codec how the value is stored; where it cannot be, the call is completed without a result
+   * @param call what has the effect
+   * @return the value of this or of the earlier call
+   * @throws NoResultException where there is nothing to return; its outcome says why
+   * @throws Exception what {@code call} throws, after its claim is settled
+   */
+  public <T> T call(Delivery delivery, Codec<T> codec, Call<T> call) throws Exception {
+    Outcome outcome =
+        process(
+            delivery,
+            claim -> {
+              T value = call.call(claim);
+              try {
+                return codec.encode(value);
+              } catch (RuntimeException error) {
+                report.warn("codec", "a value cannot be stored: " + error.getClass().getName());
+                claim.finish(Done.withoutResult());
+                return null;
+              }
+            });
+    if (outcome.error().isPresent()) {
+      throw outcome.error().get() instanceof Exception e ? e : new NoResultException(outcome);
+    }
+    if (outcome.resultDropped() && outcome.replayed()) {
+      throw new NoResultException(outcome);
+    }
+    return codec.decode(outcome.result().orElseThrow(() -> new NoResultException(outcome)));
+  }
+
+  /**
+   * What a call made idempotent does.
+   *
+   * @param <T> the type of its value
+   */
+  @FunctionalInterface
+  public interface Call<T> {
+    /**
+     * Has the effect.
+     *
+     * @param claim the right to have it
+     * @return the value
+     * @throws Exception as {@link Handler#handle}
+     */
+    T call(Claim claim) throws Exception;
+  }
+
+  /**
+   * Claims a message as a block: see {@link #claim(Delivery)}.
+   *
+   * @param key the message's name
+   * @return the claim
+   */
+  public Claim claim(Key key) {
+    return claim(Delivery.of(key));
+  }
+
+  /**
+   * Claims a message as a block: {@code try (Claim claim = ledger.claim(delivery)) { if (claim.granted()) { …
+   * claim.complete(result); } }}. A claim that is not settled when it is closed ends like an unexpected error. Its loss
+   * interrupts no thread: see {@link Claim#check()} and {@link Claim#whenLost()}.
+   *
+   * @param delivery the message
+   * @return the claim, to be closed by the same thread
+   * @throws ClosedException where the client is closed; nothing was sent
+   */
+  public Claim claim(Delivery delivery) {
+    return begin(delivery, () -> false, new Settings(unexpected, false, true));
+  }
+
+  private Outcome process(Delivery delivery, Handler handler, BooleanSupplier gone) {
+    Objects.requireNonNull(handler, "handler");
+    Claim claim = begin(delivery, gone, new Settings(unexpected, interruptLost, false));
+    return claim.granted() ? claim.run(handler) : claim.outcome();
+  }
+
+  private Claim begin(Delivery delivery, BooleanSupplier gone, Settings settings) {
+    ClaimRequest request = request(delivery);
+    if (!inflight.enter()) {
+      throw new ClosedException();
+    }
+    Telemetry.Span span = telemetry.delivery(consumer);
+    Claim claim = null;
+    try {
+      BooleanSupplier stopping =
+          () ->
+              inflight.closing() || gone.getAsBoolean() || Thread.currentThread().isInterrupted();
+      Begun begun = begun(delivery, request, stopping);
+      claim = claim(begun, settings, span);
+      return claim;
+    } finally {
+      if (claim == null || !claim.granted()) {
+        ended(claim, span);
+      }
+    }
+  }
+
+  /** A granted claim is renewed until it has ended. */
+  private Claim claim(Begun begun, Settings settings, Telemetry.Span span) {
+    if (begun.hold() == null) {
+      return new Claim(null, begun.outcome(), settings, claim -> {});
+    }
+    Renewal[] renewal = new Renewal[1];
+    Claim claim =
+        new Claim(
+            begun.hold(),
+            null,
+            settings,
+            done -> {
+              renewal[0].stop();
+              ended(done, span);
+            });
+    renewal[0] = new Renewal(begun.hold(), Timer.shared(), claim::lost);
+    renewal[0].start();
+    return claim;
+  }
+
+  private Begun begun(Delivery delivery, ClaimRequest request, BooleanSupplier stopping) {
+    return delivery
+        .key()
+        .fault()
+        .map(
+            fault ->
+                Outcome.later("INVALID_FIELD")
+                    .withAdvice(Advice.DEAD_LETTER, Duration.ZERO)
+                    .withError(fault))
+        .map(outcome -> new Begun(null, outcome))
+        .orElseGet(() -> Course.begin(world, transport, request, stopping, repeatAnnounced));
+  }
+
+  private void ended(Claim claim, Telemetry.Span span) {
+    try {
+      Outcome outcome = claim == null ? null : claim.outcome();
+      span.end(outcome);
+      if (outcome != null) {
+        report.outcome(outcome);
+      }
+    } finally {
+      inflight.leave();
+    }
+  }
+
+  /** The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery (rule 1). */
+  private ClaimRequest request(Delivery delivery) {
+    // What is at fault is not sent.
+    boolean right = delivery.key().fault().isEmpty();
+    EntryKey.Builder key =
+        EntryKey.newBuilder()
+            .setConsumer(consumer)
+            .setSource(right ? delivery.key().source() : "")
+            .setId(right ? delivery.key().id() : "")
+            .setReplayRun(delivery.key().replayRun());
+    ClaimRequest.Builder request =
+        ClaimRequest.newBuilder()
+            .setKey(key)
+            .setClaimId(UUID.randomUUID().toString())
+            .setOwner(owner)
+            .setEventType(delivery.eventType());
+    delivery.fingerprint().ifPresent(found -> request.setFingerprint(found.digest()));
+    delivery.occurredAt().ifPresent(at -> request.setOccurredAt(Protos.timestamp(at)));
+    if (lease != null) {
+      request.setLease(Protos.duration(lease));
+    }
+    if (!delivery.longestWait().isZero()) {
+      request.setWait(Protos.duration(delivery.longestWait()));
+    }
+    return request.build();
+  }
+
+  /**
+   * Takes no new delivery, and lets running effects end and settle. A delivery whose claim arrives meanwhile gives it back.
+   *
+   * @param grace how long to wait for them at most, up to a day
+   * @return false where an effect still runs: it may go on, and the process should end; the lease then ends by itself
+   */
+  public boolean close(Duration grace) {
+    boolean ended = inflight.close(Inflight.nanos(grace));
+    if (ended) {
+      transport.close();
+    }
+    return ended;
+  }
+
+  /** Closes with a grace of 20 seconds. */
+  @Override
+  public void close() {
+    close(GRACE);
+  }
+
+  /** The options of a {@link Ledger}. Each may be left out. */
+  public static final class Builder {
+    private static final Duration LONGEST_LEASE = Duration.ofDays(1);
+    private static final System.Logger LOG = System.getLogger("idempotencyledger");
+
+    private final String consumer;
+    private String endpoint;
+    private Path tokenFile;
+    private Path caFile;
+    private Path certificate;
+    private Path privateKey;
+    private Duration lease;
+    private String owner;
+    private Unexpected unexpected = Unexpected.PARK;
+    private boolean repeatAnnounced;
+    private boolean interruptLost = true;
+    private Duration handlerBudget;
+    private Duration ackWait;
+
+    private Builder(String consumer) {
+      this.consumer = Texts.checked("key.consumer", consumer, 128);
+    }
+
+    /**
+     * The servers.
+     *
+     * @param endpoint {@code HOST:PORT}, {@code http://HOST:PORT}, {@code https://HOST:PORT} or a gRPC target such as {@code
+     *     dns:///HOST:PORT} or {@code ipv4:A:PORT,B:PORT}; null: of the variable LEDGER_ENDPOINT, else 127.0.0.1:50051
+     * @return this
+     */
+    public Builder endpoint(String endpoint) {
+      this.endpoint = endpoint;
+      return this;
+    }
+
+    /**
+     * A file with a bearer token, which is read again when it changes. It is sent by TLS alone.
+     *
+     * @param tokenFile the file; null: of the variable LEDGER_TOKEN_FILE
+     * @return this
+     */
+    public Builder tokenFile(Path tokenFile) {
+      this.tokenFile = tokenFile;
+      return this;
+    }
+
+    /**
+     * The authorities of the servers' certificates; it asks for TLS.
+     *
+     * @param caFile a PEM file; null: of the variable LEDGER_CA_FILE
+     * @return this
+     */
+    public Builder caFile(Path caFile) {
+      this.caFile = caFile;
+      return this;
+    }
+
+    /**
+     * The client's certificate, by which the servers know it.
+     *
+     * @param certificate a PEM file with it, and with those between it and its authority's
+     * @param privateKey a PEM file with its private key (PKCS 8)
+     * @return this
+     */
+    public Builder clientCertificate(Path certificate, Path privateKey) {
+      this.certificate = certificate;
+      this.privateKey = privateKey;
+      return this;
+    }
+
+    /**
+     * How long a claim is held unless it is renewed, which happens at a third of that.
+     *
+     * @param lease 1 s to a day; the policy bounds it further. Null: the policy's, 30 s by default
+     * @return this
+     * @throws InvalidFieldException where it is not within these bounds
+     */
+    public Builder lease(Duration lease) {
+      if (lease != null
+          && (lease.compareTo(Duration.ofSeconds(1)) < 0 || lease.compareTo(LONGEST_LEASE) > 0)) {
+        throw new InvalidFieldException(
+            "lease", lease + " is not within 1 s and a day; the policy may bound it further");
+      }
+      this.lease = lease;
+      return this;
+    }
+
+    /**
+     * Who asks, for people who read the ledger.
+     *
+     * @param owner 1 to 128 bytes; null: host and process
+     * @return this
+     * @throws InvalidFieldException where it is beyond its bound
+     */
+    public Builder owner(String owner) {
+      this.owner = owner == null ? null : Texts.checked("owner", owner, 128);
+      return this;
+    }
+
+    /**
+     * What an error of a handler means that is not a {@link Steer}.
+     *
+     * @param unexpected by default {@link Unexpected#PARK}
+     * @return this
+     */
+    public Builder unexpected(Unexpected unexpected) {
+      this.unexpected = Objects.requireNonNull(unexpected, "unexpected");
+      return this;
+    }
+
+    /**
+     * Whether to process also where an earlier attempt had announced its effect.
+     *
+     * @param repeatAnnounced by default false: such a message is parked
+     * @return this
+     */
+    public Builder repeatAnnounced(boolean repeatAnnounced) {
+      this.repeatAnnounced = repeatAnnounced;
+      return this;
+    }
+
+    /**
+     * Whether the thread of a handler is interrupted where its claim is lost. Turn it off where an interrupt does harm, as with
+     * databases that close their files by it; then the handler calls {@link Claim#check()}.
+     *
+     * @param interruptLost by default true
+     * @return this
+     */
+    public Builder interruptLost(boolean interruptLost) {
+      this.interruptLost = interruptLost;
+      return this;
+    }
+
+    /**
+     * The longest time that a handler takes. It is compared with {@link #ackWait}, and nothing else.
+     *
+     * @param handlerBudget the time
+     * @return this
+     */
+    public Builder handlerBudget(Duration handlerBudget) {
+      this.handlerBudget = handlerBudget;
+      return this;
+    }
+
+    /**
+     * The longest time that the broker waits for an acknowledgement. A warning is logged where a handler may take longer.
+     *
+     * @param ackWait the time
+     * @return this
+     */
+    public Builder ackWait(Duration ackWait) {
+      this.ackWait = ackWait;
+      return this;
+    }
+
+    /**
+     * Makes the client. Nothing is sent before the first delivery.
+     *
+     * @return the client
+     * @throws InvalidFieldException where the options of the connection contradict each other, or a file of TLS cannot be read
+     */
+    public Ledger build() {
+      if (handlerBudget != null && ackWait != null && handlerBudget.compareTo(ackWait) > 0) {
+        LOG.log(
+            System.Logger.Level.WARNING,
+            "{0}: a handler may take {1}, and the broker waits {2} for an acknowledgement: it will deliver messages"
+                + " again whose handler still runs. Raise its wait.",
+            consumer,
+            handlerBudget,
+            ackWait);
+      }
+      return new Ledger(this);
+    }
+  }
+}
