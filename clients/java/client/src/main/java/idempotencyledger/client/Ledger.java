@@ -315,6 +315,15 @@ public final class Ledger implements AutoCloseable {
     return ended;
   }
 
+  /**
+   * Whether no new delivery is taken any more, for readiness checks.
+   *
+   * @return true from the first {@code close} on
+   */
+  public boolean closing() {
+    return inflight.closing();
+  }
+
   /** Closes with a grace of 20 seconds. */
   @Override
   public void close() {
