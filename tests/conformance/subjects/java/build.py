@@ -37,7 +37,7 @@ def javac(out: pathlib.Path, classpath: str, sources: list[pathlib.Path]) -> Non
     """Compiles the sources of folders."""
     files = [str(file) for folder in sources for file in sorted(folder.glob("*.java") if folder == HERE else
                                                                 folder.rglob("*.java"))]
-    subprocess.run(["javac", "--release", "17", "-nowarn", "-proc:none", "-d", str(out), "-cp", classpath, *files],
+    subprocess.run(["javac", "--release", "17", "-Xlint:none", "-XDsuppressNotes", "-proc:none", "-d", str(out), "-cp", classpath, *files],
                    check=True)
 
 
