@@ -13,7 +13,10 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
-/** Stands for a broker in the first example of clients/java/README.md: the scenario delivers, and sees what becomes of it. */
+/**
+ * Stands for a broker in the first example of clients/java/README.md: the scenario delivers, and
+ * sees what becomes of it.
+ */
 final class Broker {
   private static final BlockingQueue<Message> MESSAGES = new LinkedBlockingQueue<>();
   private static final Map<String, Semaphore> GOING = new ConcurrentHashMap<>();

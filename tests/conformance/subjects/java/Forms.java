@@ -26,7 +26,10 @@ import java.util.NoSuchElementException;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
-/** The forms that only the Java package has: blocks, calls with a codec, interrupts. It exits with 0 where all are right. */
+/**
+ * The forms that only the Java package has: blocks, calls with a codec, interrupts. It exits with 0
+ * where all are right.
+ */
 public final class Forms {
   private static final String RUN = UUID.randomUUID().toString();
   private static final Codec<String> TEXT =

@@ -15,7 +15,10 @@ import java.sql.SQLException;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** A subject whose effect is a row in a SQL database, behind the package's guard: the step effect is its transaction. */
+/**
+ * A subject whose effect is a row in a SQL database, behind the package's guard: the step effect is
+ * its transaction.
+ */
 public final class GuardSubject {
   private static final String URL = System.getenv("DATABASE_URL");
   private static final String PAY =

@@ -28,7 +28,6 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.Semaphore;
 
 /** The subject of clients/java: PROTOCOL.md says what it reads and writes. */
 public final class Subject {
@@ -91,8 +90,7 @@ public final class Subject {
     String call = command.get("call").getAsString();
     try {
       Delivery delivery =
-          Delivery.of(
-                  Key.of(command.get("source").getAsString(), command.get("id").getAsString()))
+          Delivery.of(Key.of(command.get("source").getAsString(), command.get("id").getAsString()))
               .withWait(Lines.seconds(command, "wait"));
       if (command.has("body")) {
         delivery =
@@ -167,13 +165,13 @@ public final class Subject {
   private static RuntimeException raised(JsonObject step) {
     String text = step.has("text") ? step.get("text").getAsString() : null;
     return switch (step.get("error").getAsString()) {
-      case "Retry" -> new Retry(text, step.has("after") ? Lines.seconds(step, "after") : null, null);
+      case "Retry" ->
+          new Retry(text, step.has("after") ? Lines.seconds(step, "after") : null, null);
       case "Terminal" -> new Terminal(text);
       case "Park" -> new Park(text);
       case "Doubtful" -> new Doubtful(text);
       case "GiveBack" ->
-          new GiveBack(
-              null, Duration.ZERO, step.has("unpin") && step.get("unpin").getAsBoolean());
+          new GiveBack(null, Duration.ZERO, step.has("unpin") && step.get("unpin").getAsBoolean());
       default -> new IllegalStateException(text);
     };
   }

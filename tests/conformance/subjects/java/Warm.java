@@ -3,8 +3,8 @@ import idempotencyledger.client.Ledger;
 import io.grpc.Server;
 
 /**
- * A delivery over a server within this JVM. The first call of a JVM takes long, and the leases of the scenarios have a second;
- * an application's have thirty.
+ * A delivery over a server within this JVM. The first call of a JVM takes long, and the leases of
+ * the scenarios have a second; an application's have thirty.
  */
 final class Warm {
   private Warm() {}

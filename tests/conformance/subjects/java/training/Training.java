@@ -37,7 +37,10 @@ import java.util.concurrent.TimeUnit;
 import org.apache.catalina.Context;
 import org.apache.catalina.startup.Tomcat;
 
-/** Uses what the subjects use of other people's code, so that the JVM archives its classes: see build.py. */
+/**
+ * Uses what the subjects use of other people's code, so that the JVM archives its classes: see
+ * build.py.
+ */
 public final class Training {
   private Training() {}
 
@@ -101,9 +104,7 @@ public final class Training {
           ClaimResponse.newBuilder()
               .setAdvice(Advice.ADVICE_PROCESS)
               .setAcquired(
-                  Acquired.newBuilder()
-                      .setToken(1)
-                      .setLease(Duration.newBuilder().setSeconds(30)))
+                  Acquired.newBuilder().setToken(1).setLease(Duration.newBuilder().setSeconds(30)))
               .build());
     }
 

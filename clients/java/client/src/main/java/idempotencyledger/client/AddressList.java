@@ -14,8 +14,9 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The targets {@code ipv4:A:PORT,B:PORT} and {@code ipv6:…}, which gRPC's libraries in C have and its Java library lacks. They
- * are given to gRPC under a scheme of this package, so that no resolver of the application is replaced.
+ * The targets {@code ipv4:A:PORT,B:PORT} and {@code ipv6:…}, which gRPC's libraries in C have and
+ * its Java library lacks. They are given to gRPC under a scheme of this package, so that no
+ * resolver of the application is replaced.
  */
 final class AddressList extends NameResolverProvider {
   private static final String SCHEME = "idempotency-ledger-list";
@@ -50,8 +51,7 @@ final class AddressList extends NameResolverProvider {
         throw new InvalidFieldException(
             "endpoint", "a list of addresses is ipv4:ADDRESS:PORT,… or ipv6:[ADDRESS]:PORT,…");
       }
-      found.add(
-          new EquivalentAddressGroup(new InetSocketAddress(host, Integer.parseInt(port))));
+      found.add(new EquivalentAddressGroup(new InetSocketAddress(host, Integer.parseInt(port))));
     }
     return found;
   }
@@ -85,7 +85,8 @@ final class AddressList extends NameResolverProvider {
     return new NameResolver() {
       @Override
       public String getServiceAuthority() {
-        // The list is not a name: as one it would be sent to the servers, and no call would get through.
+        // The list is not a name: as one it would be sent to the servers, and no call would get
+        // through.
         return "ledger";
       }
 

@@ -32,14 +32,21 @@ final class Attempts {
     return Math.max(SHORTEST_TRY, Math.min(timeout, until - world.now()));
   }
 
-  /** The try is a repeat: it waits for a connection until its deadline, rather than fail without one. */
+  /**
+   * The try is a repeat: it waits for a connection until its deadline, rather than fail without
+   * one.
+   */
   boolean repeat() {
     return repeat;
   }
 
-  /** Nanoseconds until the next try; empty where no repeat changes the answer, or no time is left for one. */
+  /**
+   * Nanoseconds until the next try; empty where no repeat changes the answer, or no time is left
+   * for one.
+   */
   OptionalLong pauseAfter(Failure failure) {
-    // With jitter: clients that were refused together, and repeated together, would only be refused again.
+    // With jitter: clients that were refused together, and repeated together, would only be refused
+    // again.
     long jittered = (long) (pause * (0.5 + world.random().getAsDouble() / 2));
     long wait = Math.max(failure.retryAfter(), jittered);
     if (!failure.repeatable() || world.now() + wait >= until) {

@@ -13,11 +13,12 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 
 /**
- * The right to process a message now, where {@link #granted()}. It is held under a lease that is renewed meanwhile.
+ * The right to process a message now, where {@link #granted()}. It is held under a lease that is
+ * renewed meanwhile.
  *
- * <p>A handler that {@link Ledger#process} runs is given its claim, and returns or throws; it need not settle or close it. A
- * claim of {@link Ledger#claim} is settled by {@link #complete} or {@link #settle}, and closed. Its methods may be called by
- * any thread.
+ * <p>A handler that {@link Ledger#process} runs is given its claim, and returns or throws; it need
+ * not settle or close it. A claim of {@link Ledger#claim} is settled by {@link #complete} or {@link
+ * #settle}, and closed. Its methods may be called by any thread.
  */
 public final class Claim implements AutoCloseable {
   /** What becomes of a claim should its lease end. */
@@ -120,7 +121,8 @@ public final class Claim implements AutoCloseable {
   }
 
   /**
-   * Whether an earlier attempt may have had its effect: look before an effect that is not idempotent is repeated.
+   * Whether an earlier attempt may have had its effect: look before an effect that is not
+   * idempotent is repeated.
    *
    * @return true where it may
    * @throws NotGrantedException where the claim is not granted
@@ -130,7 +132,8 @@ public final class Claim implements AutoCloseable {
   }
 
   /**
-   * Whether an earlier attempt had announced its effect. Only with {@link Ledger.Builder#repeatAnnounced} a handler sees this.
+   * Whether an earlier attempt had announced its effect. Only with {@link
+   * Ledger.Builder#repeatAnnounced} a handler sees this.
    *
    * @return true where it had
    * @throws NotGrantedException where the claim is not granted
@@ -197,8 +200,8 @@ public final class Claim implements AutoCloseable {
   /**
    * Why the claim is not held any more.
    *
-   * @return {@code LEASE_OVER} where the lease ended by this process's clock, else the ledger's reason, such as {@code
-   *     LEASE_LOST}; empty while it is held
+   * @return {@code LEASE_OVER} where the lease ended by this process's clock, else the ledger's
+   *     reason, such as {@code LEASE_LOST}; empty while it is held
    * @throws NotGrantedException where the claim is not granted
    */
   public Optional<String> lost() {
@@ -206,8 +209,8 @@ public final class Claim implements AutoCloseable {
   }
 
   /**
-   * Completes with the reason when the claim is lost, for handlers that wait in other threads. It never completes where the
-   * claim is settled before.
+   * Completes with the reason when the claim is lost, for handlers that wait in other threads. It
+   * never completes where the claim is settled before.
    *
    * @return the stage
    */
@@ -226,10 +229,11 @@ public final class Claim implements AutoCloseable {
   }
 
   /**
-   * Tells the ledger that an effect is about to start which can be neither fenced nor deduplicated. Start the effect after this
-   * has returned, and not otherwise.
+   * Tells the ledger that an effect is about to start which can be neither fenced nor deduplicated.
+   * Start the effect after this has returned, and not otherwise.
    *
-   * @throws NotProtectedException where the policy would not park the message should this process die
+   * @throws NotProtectedException where the policy would not park the message should this process
+   *     die
    * @throws AnnouncementFailedException where the ledger has not confirmed it until the lease ends
    * @throws ClaimLostException where the claim is lost; let all of these pass
    * @throws NotGrantedException where the claim is not granted
@@ -264,7 +268,8 @@ public final class Claim implements AutoCloseable {
   /**
    * Settles by how the attempt ended. Nothing that follows is settled by this claim any more.
    *
-   * @param steer {@link Retry}, {@link Terminal}, {@link Park}, {@link Doubtful} or {@link GiveBack}; it is not thrown
+   * @param steer {@link Retry}, {@link Terminal}, {@link Park}, {@link Doubtful} or {@link
+   *     GiveBack}; it is not thrown
    * @return what to do with the message
    * @throws NotGrantedException where the claim is not granted
    */
@@ -273,8 +278,9 @@ public final class Claim implements AutoCloseable {
   }
 
   /**
-   * Ends a claim of {@link Ledger#claim}. One that was granted and not settled ends like a handler that has thrown an unexpected
-   * error, with the reason {@code NOT_SETTLED}. Does nothing to a claim that a handler was given.
+   * Ends a claim of {@link Ledger#claim}. One that was granted and not settled ends like a handler
+   * that has thrown an unexpected error, with the reason {@code NOT_SETTLED}. Does nothing to a
+   * claim that a handler was given.
    */
   @Override
   public void close() {
@@ -332,7 +338,10 @@ public final class Claim implements AutoCloseable {
     }
   }
 
-  /** The handler has ended: true where the loss of the claim has interrupted it, of which its thread is relieved. */
+  /**
+   * The handler has ended: true where the loss of the claim has interrupted it, of which its thread
+   * is relieved.
+   */
   private boolean left() {
     synchronized (running) {
       handler = null;

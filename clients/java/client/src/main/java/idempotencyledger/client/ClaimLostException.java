@@ -15,8 +15,8 @@ public final class ClaimLostException extends LedgerException {
   /**
    * Why the claim is lost.
    *
-   * @return {@code LEASE_OVER} where the lease ended by this process's clock, else the ledger's reason, such as {@code
-   *     LEASE_LOST}
+   * @return {@code LEASE_OVER} where the lease ended by this process's clock, else the ledger's
+   *     reason, such as {@code LEASE_LOST}
    */
   public String reason() {
     return reason;

@@ -1,6 +1,9 @@
 package idempotencyledger.client;
 
-/** The ledger's client is closed, or closes: nothing was sent. Let the broker deliver the message again. */
+/**
+ * The ledger's client is closed, or closes: nothing was sent. Let the broker deliver the message
+ * again.
+ */
 public final class ClosedException extends LedgerException {
   private static final long serialVersionUID = 1L;
 

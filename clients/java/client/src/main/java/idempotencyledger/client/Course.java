@@ -23,7 +23,10 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.function.BooleanSupplier;
 
-/** The way of one delivery: claim, the handler's work, settlement. Each rule cites docs/clients.md by its number. */
+/**
+ * The way of one delivery: claim, the handler's work, settlement. Each rule cites docs/clients.md
+ * by its number.
+ */
 final class Course {
   /** Characters; the ledger cuts at 2 KiB. */
   private static final int ERROR_LENGTH = 2000;
@@ -124,7 +127,8 @@ final class Course {
     if (error instanceof NotProtectedException) { // Rule 15: nothing has begun.
       return new GiveBack("NOT_PROTECTED", MENDING_DELAY, false);
     }
-    // A handler that was interrupted, or whose claim is lost, cannot say what became of the effect: rule 12.
+    // A handler that was interrupted, or whose claim is lost, cannot say what became of the effect:
+    // rule 12.
     if (error instanceof ClaimLostException || hold.lost() != null || thrown.interrupted()) {
       return new Doubtful(hold.over() == null ? "INTERRUPTED" : hold.over());
     }
@@ -215,15 +219,18 @@ final class Course {
         : FailureKind.FAILURE_KIND_PARK;
   }
 
-  private static <Q extends Message, R> R settle(Hold hold, MethodDescriptor<Q, R> method, Q request)
-      throws CallFailed {
+  private static <Q extends Message, R> R settle(
+      Hold hold, MethodDescriptor<Q, R> method, Q request) throws CallFailed {
     World world = hold.world();
     return hold.transport()
         .repeated(world, method, request, world.settleBudget(), world.callTimeout())
         .message();
   }
 
-  /** What a verdict other than a grant says. One that this version does not know means RETRY_LATER (rule 8). */
+  /**
+   * What a verdict other than a grant says. One that this version does not know means RETRY_LATER
+   * (rule 8).
+   */
   private static Outcome verdict(ClaimResponse answer) {
     VerdictCase verdict = answer.getVerdictCase();
     String name = verdict.name().toLowerCase(Locale.ROOT);
@@ -243,13 +250,19 @@ final class Course {
         .withReplayed(done.getAttempt());
   }
 
-  /** The base with the advice of an answer (rules 7 and 8), and with the wait that it names (rule 10). */
+  /**
+   * The base with the advice of an answer (rules 7 and 8), and with the wait that it names (rule
+   * 10).
+   */
   private static Outcome advised(Optional<Advice> advice, Duration named, Outcome base) {
     Duration delay = named == null ? Outcome.DEFAULT_DELAY : longer(named);
     return base.withAdvice(advice.orElse(Advice.RETRY_LATER), delay);
   }
 
-  /** What an error says: its own advice (rule 5), and RETRY_LATER where it is not the ledger's (rule 3). */
+  /**
+   * What an error says: its own advice (rule 5), and RETRY_LATER where it is not the ledger's (rule
+   * 3).
+   */
   private static Outcome refused(Failure failure, Outcome base) {
     Duration delay =
         failure.retryAfter() < 0

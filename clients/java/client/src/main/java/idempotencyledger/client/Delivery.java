@@ -4,7 +4,10 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Optional;
 
-/** One delivery of a message, as the caller names it. Immutable: each {@code with} method makes another one. */
+/**
+ * One delivery of a message, as the caller names it. Immutable: each {@code with} method makes
+ * another one.
+ */
 public final class Delivery {
   private static final Duration LONGEST_WAIT = Duration.ofHours(1);
 
@@ -58,8 +61,8 @@ public final class Delivery {
   }
 
   /**
-   * With the instant at which the producer made the message. One that is older than what the ledger remembers is dead-lettered,
-   * since nobody can know whether it was processed.
+   * With the instant at which the producer made the message. One that is older than what the ledger
+   * remembers is dead-lettered, since nobody can know whether it was processed.
    *
    * @param occurredAt the instant
    * @return the delivery
@@ -79,7 +82,8 @@ public final class Delivery {
   }
 
   /**
-   * Waits while another attempt holds the message, for callers who need its result. A broker's consumer needs no wait.
+   * Waits while another attempt holds the message, for callers who need its result. A broker's
+   * consumer needs no wait.
    *
    * @param wait 0 s to an hour; the server bounds it further, to 10 s by default
    * @return the delivery

@@ -11,7 +11,10 @@ import java.util.Locale;
 
 /** What differs between the databases that a guard may be in. */
 enum Dialect {
-  /** A conflict is seen and then read, though it was committed after this transaction began: READ COMMITTED. */
+  /**
+   * A conflict is seen and then read, though it was committed after this transaction began: READ
+   * COMMITTED.
+   */
   POSTGRES(
       "SET lock_timeout = '2s'",
       "SET statement_timeout = '10s'",
@@ -19,8 +22,9 @@ enum Dialect {
       "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"),
 
   /**
-   * MySQL and MariaDB: a plain INSERT, whose error for a duplicate ends the statement alone. INSERT IGNORE would hide values that
-   * are cut, and the count of ON DUPLICATE KEY UPDATE depends on a flag of the connection.
+   * MySQL and MariaDB: a plain INSERT, whose error for a duplicate ends the statement alone. INSERT
+   * IGNORE would hide values that are cut, and the count of ON DUPLICATE KEY UPDATE depends on a
+   * flag of the connection.
    */
   MYSQL(
       "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -28,7 +32,10 @@ enum Dialect {
       // A name that is too long is an error, and not cut.
       "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')"),
 
-  /** The first statement writes, so that the one lock of writers is taken, or waited for, before anything is read. */
+  /**
+   * The first statement writes, so that the one lock of writers is taken, or waited for, before
+   * anything is read.
+   */
   SQLITE("PRAGMA busy_timeout = 2000");
 
   private static final String INSERT =
@@ -53,11 +60,14 @@ enum Dialect {
       case "sqlite" -> SQLITE;
       default ->
           throw new InvalidFieldException(
-              "connection", "is of " + name + ", and must be of SQLite, PostgreSQL, MySQL or MariaDB");
+              "connection",
+              "is of " + name + ", and must be of SQLite, PostgreSQL, MySQL or MariaDB");
     };
   }
 
-  /** Bounds every wait of the session: a guard that waits for ever is a consumer that stands still. */
+  /**
+   * Bounds every wait of the session: a guard that waits for ever is a consumer that stands still.
+   */
   void boundWaits(Connection connection) throws SQLException {
     try (Statement statement = connection.createStatement()) {
       for (String wait : waits) {

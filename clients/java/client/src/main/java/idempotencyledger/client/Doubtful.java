@@ -1,9 +1,11 @@
 package idempotencyledger.client;
 
 /**
- * It is unknown whether the effect happened, and the next attempt finds out by itself, as with a guard row.
+ * It is unknown whether the effect happened, and the next attempt finds out by itself, as with a
+ * guard row.
  *
- * <p>Nothing is settled: the lease ends by itself, and the next attempt finds {@link Claim#effectUnknown()}.
+ * <p>Nothing is settled: the lease ends by itself, and the next attempt finds {@link
+ * Claim#effectUnknown()}.
  */
 public class Doubtful extends Steer {
   private static final long serialVersionUID = 1L;

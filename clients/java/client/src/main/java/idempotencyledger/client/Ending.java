@@ -26,7 +26,8 @@ sealed interface Ending {
   /**
    * It has thrown an error.
    *
-   * @param interrupted the thread of the handler was interrupted, so that the error says nothing of the effect
+   * @param interrupted the thread of the handler was interrupted, so that the error says nothing of
+   *     the effect
    */
   record Thrown(Throwable error, boolean interrupted) implements Ending {}
 }

@@ -24,8 +24,9 @@ record Endpoint(
   private static final String DEFAULT = "127.0.0.1:50051";
 
   /**
-   * Of deploy/clients/service-config.json what spreads the calls. Its retries are left out, since this package repeats by
-   * itself what gRPC does not; and so is its timeout, which would end a Claim that waits.
+   * Of deploy/clients/service-config.json what spreads the calls. Its retries are left out, since
+   * this package repeats by itself what gRPC does not; and so is its timeout, which would end a
+   * Claim that waits.
    */
   private static final Map<String, Object> SERVICE_CONFIG =
       Map.of(
@@ -34,7 +35,10 @@ record Endpoint(
           "healthCheckConfig",
           Map.of("serviceName", "accepting"));
 
-  /** The options with what the environment adds; InvalidFieldException where they contradict each other. */
+  /**
+   * The options with what the environment adds; InvalidFieldException where they contradict each
+   * other.
+   */
   static Endpoint resolved(
       String endpoint,
       Path tokenFile,
@@ -79,10 +83,12 @@ record Endpoint(
         Grpc.newChannelBuilder(AddressList.target(target), credentials())
             .defaultServiceConfig(SERVICE_CONFIG)
             .disableServiceConfigLookUp()
-            // A connection that is gone without a sign is noticed after 25 s rather than by TCP after a quarter of an hour.
+            // A connection that is gone without a sign is noticed after 25 s rather than by TCP
+            // after a quarter of an hour.
             .keepAliveTime(20, TimeUnit.SECONDS)
             .keepAliveTimeout(5, TimeUnit.SECONDS)
-            // What runs on the network's thread completes a future or schedules a task, and never waits.
+            // What runs on the network's thread completes a future or schedules a task, and never
+            // waits.
             .directExecutor()
             .userAgent("idempotency-ledger-client-java");
     return builder.build();
@@ -110,7 +116,10 @@ record Endpoint(
     return credentials.build();
   }
 
-  /** A bare HOST:PORT as a target that finds every server behind the name; targets of gRPC as they are. */
+  /**
+   * A bare HOST:PORT as a target that finds every server behind the name; targets of gRPC as they
+   * are.
+   */
   private static String target(String endpoint, boolean bare) {
     String address = endpoint.replaceFirst("/+$", "");
     if (bare && address.matches("(?s)(dns|unix|unix-abstract|ipv4|ipv6|xds):.*")

@@ -12,7 +12,8 @@ import java.util.concurrent.TimeUnit;
  * @param code the status code of gRPC
  * @param reason the ledger's reason; null where the ledger did not make the error
  * @param advice the bare word of the ledger's advice, or null
- * @param retryAfter nanoseconds after which the identical request may be answered otherwise; negative where none is named
+ * @param retryAfter nanoseconds after which the identical request may be answered otherwise;
+ *     negative where none is named
  * @param text what the error says, for people
  */
 record Failure(String code, String reason, String advice, long retryAfter, String text) {
@@ -50,7 +51,9 @@ record Failure(String code, String reason, String advice, long retryAfter, Strin
     return unknown() || retryAfter >= 0;
   }
 
-  /** The advice of the error; RETRY_LATER without one, and for one that this version does not know. */
+  /**
+   * The advice of the error; RETRY_LATER without one, and for one that this version does not know.
+   */
   Advice advised() {
     return Arrays.stream(Advice.values())
         .filter(known -> reason != null && known.name().equals(advice))

@@ -13,8 +13,8 @@ public final class Fingerprint {
   }
 
   /**
-   * The SHA-256 of the broker's raw body, before any decoding. An object that was decoded and serialised again has other bytes
-   * in another version or language.
+   * The SHA-256 of the broker's raw body, before any decoding. An object that was decoded and
+   * serialised again has other bytes in another version or language.
    *
    * @param body the body as the broker has it
    * @return its fingerprint

@@ -19,7 +19,8 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /** Sends calls over a channel of gRPC. */
 final class GrpcTransport implements Transport {
-  // gRPC's own pauses between connections grow from 1 s to 2 min, beyond the budget of a call: they are cut short.
+  // gRPC's own pauses between connections grow from 1 s to 2 min, beyond the budget of a call: they
+  // are cut short.
   private static final long RECONNECT_PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
   private static final long LONGEST_PAUSE = TimeUnit.SECONDS.toNanos(2);
 
@@ -47,7 +48,8 @@ final class GrpcTransport implements Transport {
     }
     CallOptions complete = chosen;
     CompletableFuture<R> answer = new CompletableFuture<>();
-    // A fork of the caller's context: its cancellation and deadline do not end the calls of a delivery (rule 18).
+    // A fork of the caller's context: its cancellation and deadline do not end the calls of a
+    // delivery (rule 18).
     Context.current()
         .fork()
         .run(
@@ -104,7 +106,8 @@ final class GrpcTransport implements Transport {
 
     @Override
     public void onCompleted() {
-      // Without a message the call has ended with an error of gRPC; this is for a server that breaks the protocol.
+      // Without a message the call has ended with an error of gRPC; this is for a server that
+      // breaks the protocol.
       answer.completeExceptionally(
           new CallFailed(Failure.of(Status.INTERNAL.asRuntimeException())));
     }

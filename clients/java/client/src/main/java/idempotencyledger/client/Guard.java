@@ -10,11 +10,13 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * An effect that is rows in your own SQL database, once: a guard row and the effect commit together, or not at all.
+ * An effect that is rows in your own SQL database, once: a guard row and the effect commit
+ * together, or not at all.
  *
- * <p>The table {@code effect_guard} is made by {@code sqlite.sql}, {@code postgres.sql} or {@code mysql.sql} of the folder {@code
- * idempotencyledger/client/guard} in the jar, in the database that the effects are in. A guard promises nothing outside of that
- * database, and nothing after the guard row was deleted.
+ * <p>The table {@code effect_guard} is made by {@code sqlite.sql}, {@code postgres.sql} or {@code
+ * mysql.sql} of the folder {@code idempotencyledger/client/guard} in the jar, in the database that
+ * the effects are in. A guard promises nothing outside of that database, and nothing after the
+ * guard row was deleted.
  */
 public final class Guard {
   private static final String KEY = " WHERE idempotency_key = ? AND replay_run = ?";
@@ -27,28 +29,34 @@ public final class Guard {
   @FunctionalInterface
   public interface Effect {
     /**
-     * Writes by this connection and nothing else, neither begins nor ends a transaction, and catches no error of the database.
+     * Writes by this connection and nothing else, neither begins nor ends a transaction, and
+     * catches no error of the database.
      *
      * @param connection the guard's connection, amid its transaction
      * @return the result, which the guard keeps and the handler returns; null: no bytes
-     * @throws Exception whatever it is, the transaction is rolled back, so that the effect has certainly not happened
+     * @throws Exception whatever it is, the transaction is rolled back, so that the effect has
+     *     certainly not happened
      */
     byte[] apply(Connection connection) throws Exception;
   }
 
   /**
-   * Has the effect unless an attempt has had it before. Call it in a handler, and let what it throws pass.
+   * Has the effect unless an attempt has had it before. Call it in a handler, and let what it
+   * throws pass.
    *
-   * <p>What the effect throws is thrown after a rollback: steering errors as they are, any other one as the cause of a {@link
-   * Retry}.
+   * <p>What the effect throws is thrown after a rollback: steering errors as they are, any other
+   * one as the cause of a {@link Retry}.
    *
-   * @param connection one of SQLite, PostgreSQL, MySQL or MariaDB in auto-commit mode, without an open transaction, for the guard
-   *     alone until this returns; then it is in auto-commit mode again, or closed where that fails
+   * @param connection one of SQLite, PostgreSQL, MySQL or MariaDB in auto-commit mode, without an
+   *     open transaction, for the guard alone until this returns; then it is in auto-commit mode
+   *     again, or closed where that fails
    * @param claim the granted claim
    * @param effect the effect
    * @return the result of the attempt that had the effect
-   * @throws InvalidFieldException where the connection is of another database, or not in auto-commit mode
-   * @throws Undecided after an error of the database, which includes waits for another transaction of 2 seconds
+   * @throws InvalidFieldException where the connection is of another database, or not in
+   *     auto-commit mode
+   * @throws Undecided after an error of the database, which includes waits for another transaction
+   *     of 2 seconds
    * @throws WrongRow where the guard row cannot be trusted
    */
   public static byte[] once(Connection connection, Claim claim, Effect effect) {
@@ -56,10 +64,12 @@ public final class Guard {
       Dialect dialect = Dialect.of(connection);
       if (!connection.getAutoCommit()) {
         throw new InvalidFieldException(
-            "connection", "must be in auto-commit mode: only the guard begins and ends a transaction");
+            "connection",
+            "must be in auto-commit mode: only the guard begins and ends a transaction");
       }
       dialect.boundWaits(connection);
-      // Until then an older attempt may begin, and its guard row is kept; later it may have been deleted.
+      // Until then an older attempt may begin, and its guard row is kept; later it may have been
+      // deleted.
       if (claim.holdLeft().isZero()) {
         throw new Undecided("the hold of the claim is over", null);
       }
@@ -80,7 +90,8 @@ public final class Guard {
     EntryKey key = claim.hold().request().getKey();
     List<String> row = List.of(claim.idempotencyKey(), key.getReplayRun());
     List<String> names = List.of(key.getConsumer(), key.getSource(), key.getId());
-    // The first statement. While another transaction has the row and did not commit, it waits: not for ever.
+    // The first statement. While another transaction has the row and did not commit, it waits: not
+    // for ever.
     if (!dialect.inserted(connection, row, names, claim.token())) {
       return doneBefore(connection, row, names);
     }
@@ -108,7 +119,9 @@ public final class Guard {
     return result;
   }
 
-  /** The result of the attempt that had the effect, if the guard row is that of this very message. */
+  /**
+   * The result of the attempt that had the effect, if the guard row is that of this very message.
+   */
   private static byte[] doneBefore(Connection connection, List<String> row, List<String> names)
       throws SQLException {
     try (PreparedStatement read = connection.prepareStatement(READ)) {
@@ -134,12 +147,12 @@ public final class Guard {
   }
 
   private static byte[] bytes(Object name) {
-    return name instanceof byte[] raw
-        ? raw
-        : String.valueOf(name).getBytes(StandardCharsets.UTF_8);
+    return name instanceof byte[] raw ? raw : String.valueOf(name).getBytes(StandardCharsets.UTF_8);
   }
 
-  /** Ends what is open. A connection that cannot do that is closed, so that the server rolls back. */
+  /**
+   * Ends what is open. A connection that cannot do that is closed, so that the server rolls back.
+   */
   private static void rollBack(Connection connection) {
     try {
       connection.rollback();

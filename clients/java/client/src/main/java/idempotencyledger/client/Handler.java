@@ -7,9 +7,11 @@ public interface Handler {
    * Has the effect.
    *
    * @param claim the right to process the message
-   * @return the result, which later deliveries are answered: at most 16 KiB by default; null or no bytes where there is none
-   * @throws Exception {@link Retry}, {@link Terminal}, {@link Park}, {@link Doubtful} or {@link GiveBack} to say how the
-   *     attempt ended; any other error means what {@link Ledger.Builder#unexpected} says
+   * @return the result, which later deliveries are answered: at most 16 KiB by default; null or no
+   *     bytes where there is none
+   * @throws Exception {@link Retry}, {@link Terminal}, {@link Park}, {@link Doubtful} or {@link
+   *     GiveBack} to say how the attempt ended; any other error means what {@link
+   *     Ledger.Builder#unexpected} says
    */
   byte[] handle(Claim claim) throws Exception;
 }

@@ -11,8 +11,8 @@ import idempotencyledger.client.proto.RenewResponse;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A granted claim: how long it is held, what is announced and saved under it. Its instants count from before the call was sent,
- * so that they are early rather than late.
+ * A granted claim: how long it is held, what is announced and saved under it. Its instants count
+ * from before the call was sent, so that they are early rather than late.
  */
 final class Hold {
   static final String LEASE_OVER = "LEASE_OVER";
@@ -75,7 +75,10 @@ final class Hold {
     renewAt = instant;
   }
 
-  /** The last part of the hold cannot be extended: nothing more is sent, and the claim ends with its lease. */
+  /**
+   * The last part of the hold cannot be extended: nothing more is sent, and the claim ends with its
+   * lease.
+   */
   synchronized boolean isFinal() {
     return leaseUntil + SLACK >= holdUntil;
   }
@@ -84,7 +87,10 @@ final class Hold {
     return announced;
   }
 
-  /** From the first Complete on its outcome may be unknown, and nothing but a Complete may be sent any more. */
+  /**
+   * From the first Complete on its outcome may be unknown, and nothing but a Complete may be sent
+   * any more.
+   */
   synchronized boolean completing() {
     return completing;
   }
@@ -106,7 +112,9 @@ final class Hold {
     lost = reason;
   }
 
-  /** The ledger has refused to renew the claim, or nothing could renew it; null while it is held. */
+  /**
+   * The ledger has refused to renew the claim, or nothing could renew it; null while it is held.
+   */
   synchronized String lost() {
     return lost;
   }
@@ -154,8 +162,9 @@ final class Hold {
   }
 
   /**
-   * Whether the handler may run. A Claim that has waited may have used up its lease by this process's clock, which counts from
-   * before it was sent, and so may a process that stood still: a Renew says how it stands.
+   * Whether the handler may run. A Claim that has waited may have used up its lease by this
+   * process's clock, which counts from before it was sent, and so may a process that stood still: a
+   * Renew says how it stands.
    */
   boolean madeSure() {
     if (over() != null) {
@@ -191,8 +200,7 @@ final class Hold {
     try {
       answer =
           renew(
-              leaseUntil() - world.now(),
-              renewal().setCheckpoint(ByteString.copyFrom(checkpoint)));
+              leaseUntil() - world.now(), renewal().setCheckpoint(ByteString.copyFrom(checkpoint)));
     } catch (CallFailed error) {
       if ("TOO_LARGE".equals(error.failure().reason())) {
         throw new CheckpointDroppedException(

@@ -44,8 +44,8 @@ final class Inflight {
   }
 
   /**
-   * Takes no new delivery, and waits for those that run. False where some still run after the grace, or the thread is
-   * interrupted, as it stays.
+   * Takes no new delivery, and waits for those that run. False where some still run after the
+   * grace, or the thread is interrupted, as it stays.
    */
   boolean close(long graceNanos) {
     lock.lock();

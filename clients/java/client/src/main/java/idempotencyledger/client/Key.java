@@ -5,14 +5,16 @@ import java.util.Optional;
 import java.util.regex.Pattern;
 
 /**
- * The name of a message: source and id of its producer, the same on each delivery. Keys are compared as bytes.
+ * The name of a message: source and id of its producer, the same on each delivery. Keys are
+ * compared as bytes.
  *
- * <p>A message whose source or id is empty, too long or has a control character is at fault itself: it is not sent to the
- * ledger, and its outcome is DEAD_LETTER.
+ * <p>A message whose source or id is empty, too long or has a control character is at fault itself:
+ * it is not sent to the ledger, and its outcome is DEAD_LETTER.
  *
  * @param source the producer, 1 to 256 bytes of UTF-8
  * @param id unique within its source, 1 to 512 bytes of UTF-8
- * @param replayRun the replay that the delivery belongs to, at most 64 of {@code A-Z a-z 0-9 . _ -}; empty for live deliveries
+ * @param replayRun the replay that the delivery belongs to, at most 64 of {@code A-Z a-z 0-9 . _
+ *     -}; empty for live deliveries
  */
 public record Key(String source, String id, String replayRun) {
   private static final Pattern RUN = Pattern.compile("[A-Za-z0-9._-]{0,64}");
@@ -28,8 +30,7 @@ public record Key(String source, String id, String replayRun) {
     }
     if (replayRun == null || !RUN.matcher(replayRun).matches()) {
       throw new InvalidFieldException(
-          "key.replay_run",
-          "at most 64 characters of A-Z, a-z, 0-9, '.', '_' and '-' are allowed");
+          "key.replay_run", "at most 64 characters of A-Z, a-z, 0-9, '.', '_' and '-' are allowed");
     }
   }
 
@@ -46,11 +47,11 @@ public record Key(String source, String id, String replayRun) {
   }
 
   /**
-   * The key of a CloudEvent by its attributes {@code source} and {@code id}. With the SDK of CloudEvents: {@code
-   * Key.of(event.getSource().toString(), event.getId())}.
+   * The key of a CloudEvent by its attributes {@code source} and {@code id}. With the SDK of
+   * CloudEvents: {@code Key.of(event.getSource().toString(), event.getId())}.
    *
-   * @param attributes the event's attributes by their names, as texts or URIs; one that is missing makes the message one at
-   *     fault, whose outcome is DEAD_LETTER
+   * @param attributes the event's attributes by their names, as texts or URIs; one that is missing
+   *     makes the message one at fault, whose outcome is DEAD_LETTER
    * @return the key
    */
   public static Key fromCloudEvent(Map<String, ?> attributes) {

@@ -14,9 +14,11 @@ import java.util.concurrent.Executor;
 import java.util.function.BooleanSupplier;
 
 /**
- * A client of the ledger for one consumer. It may be shared by threads, each with another message; close it at the end.
+ * A client of the ledger for one consumer. It may be shared by threads, each with another message;
+ * close it at the end.
  *
- * <p>It has no thread besides those of gRPC, but for one that renews all leases of the process while one is held.
+ * <p>It has no thread besides those of gRPC, but for one that renews all leases of the process
+ * while one is held.
  */
 public final class Ledger implements AutoCloseable {
   private static final Duration GRACE = Duration.ofSeconds(20);
@@ -56,7 +58,8 @@ public final class Ledger implements AutoCloseable {
   /**
    * The options of a client.
    *
-   * @param consumer the group that processes, 1 to 128 bytes of UTF-8 without control characters; not a process
+   * @param consumer the group that processes, 1 to 128 bytes of UTF-8 without control characters;
+   *     not a process
    * @return the options, all of which have defaults
    * @throws InvalidFieldException where the consumer is beyond its bound
    */
@@ -88,13 +91,15 @@ public final class Ledger implements AutoCloseable {
   }
 
   /**
-   * Processes one delivery: claims the message, runs the handler in this thread where the claim is granted, settles, and
-   * advises.
+   * Processes one delivery: claims the message, runs the handler in this thread where the claim is
+   * granted, settles, and advises.
    *
-   * <p>Never throws what the ledger answers, nor an exception of the handler, which is in {@link Outcome#error()}. An {@link
-   * Error} of the handler is thrown after its claim is settled. A thread that is interrupted begins nothing, and its outcome is
-   * RETRY_LATER; one that is interrupted amid the handler settles nothing unless the handler returns, and finds itself
-   * interrupted afterwards. Where the claim is lost, the thread is interrupted while the handler runs, and only then.
+   * <p>Never throws what the ledger answers, nor an exception of the handler, which is in {@link
+   * Outcome#error()}. An {@link Error} of the handler is thrown after its claim is settled. A
+   * thread that is interrupted begins nothing, and its outcome is RETRY_LATER; one that is
+   * interrupted amid the handler settles nothing unless the handler returns, and finds itself
+   * interrupted afterwards. Where the claim is lost, the thread is interrupted while the handler
+   * runs, and only then.
    *
    * @param delivery the message
    * @param handler what has the effect
@@ -106,13 +111,14 @@ public final class Ledger implements AutoCloseable {
   }
 
   /**
-   * The same in another thread. Cancelling the future does not cancel a handler that runs, nor its settlement; a claim that
-   * arrives after it is given back.
+   * The same in another thread. Cancelling the future does not cancel a handler that runs, nor its
+   * settlement; a claim that arrives after it is given back.
    *
    * @param delivery the message
    * @param handler what has the effect
    * @param executor runs the delivery, which waits there for the ledger's answers
-   * @return what became of it; it fails with {@link ClosedException} or an {@link Error} of the handler
+   * @return what became of it; it fails with {@link ClosedException} or an {@link Error} of the
+   *     handler
    */
   public CompletableFuture<Outcome> processAsync(
       Delivery delivery, Handler handler, Executor executor) {
@@ -129,11 +135,13 @@ public final class Ledger implements AutoCloseable {
   }
 
   /**
-   * Makes a call idempotent: a repeated one returns the first one's value, as the codec reads it back.
+   * Makes a call idempotent: a repeated one returns the first one's value, as the codec reads it
+   * back.
    *
    * @param <T> the type of the value
    * @param delivery the call's key, and what else is known of it
-   * @param codec how the value is stored; where it cannot be, the call is completed without a result
+   * @param codec how the value is stored; where it cannot be, the call is completed without a
+   *     result
    * @param call what has the effect
    * @return the value of this or of the earlier call
    * @throws NoResultException where there is nothing to return; its outcome says why
@@ -190,9 +198,10 @@ public final class Ledger implements AutoCloseable {
   }
 
   /**
-   * Claims a message as a block: {@code try (Claim claim = ledger.claim(delivery)) { if (claim.granted()) { …
-   * claim.complete(result); } }}. A claim that is not settled when it is closed ends like an unexpected error. Its loss
-   * interrupts no thread: see {@link Claim#check()} and {@link Claim#whenLost()}.
+   * Claims a message as a block: {@code try (Claim claim = ledger.claim(delivery)) { if
+   * (claim.granted()) { … claim.complete(result); } }}. A claim that is not settled when it is
+   * closed ends like an unexpected error. Its loss interrupts no thread: see {@link Claim#check()}
+   * and {@link Claim#whenLost()}.
    *
    * @param delivery the message
    * @return the claim, to be closed by the same thread
@@ -217,8 +226,7 @@ public final class Ledger implements AutoCloseable {
     Claim claim = null;
     try {
       BooleanSupplier stopping =
-          () ->
-              inflight.closing() || gone.getAsBoolean() || Thread.currentThread().isInterrupted();
+          () -> inflight.closing() || gone.getAsBoolean() || Thread.currentThread().isInterrupted();
       Begun begun = begun(delivery, request, stopping);
       claim = claim(begun, settings, span);
       return claim;
@@ -274,7 +282,10 @@ public final class Ledger implements AutoCloseable {
     }
   }
 
-  /** The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery (rule 1). */
+  /**
+   * The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery
+   * (rule 1).
+   */
   private ClaimRequest request(Delivery delivery) {
     // What is at fault is not sent.
     boolean right = delivery.key().fault().isEmpty();
@@ -302,10 +313,12 @@ public final class Ledger implements AutoCloseable {
   }
 
   /**
-   * Takes no new delivery, and lets running effects end and settle. A delivery whose claim arrives meanwhile gives it back.
+   * Takes no new delivery, and lets running effects end and settle. A delivery whose claim arrives
+   * meanwhile gives it back.
    *
    * @param grace how long to wait for them at most, up to a day
-   * @return false where an effect still runs: it may go on, and the process should end; the lease then ends by itself
+   * @return false where an effect still runs: it may go on, and the process should end; the lease
+   *     then ends by itself
    */
   public boolean close(Duration grace) {
     boolean ended = inflight.close(Inflight.nanos(grace));
@@ -356,8 +369,9 @@ public final class Ledger implements AutoCloseable {
     /**
      * The servers.
      *
-     * @param endpoint {@code HOST:PORT}, {@code http://HOST:PORT}, {@code https://HOST:PORT} or a gRPC target such as {@code
-     *     dns:///HOST:PORT} or {@code ipv4:A:PORT,B:PORT}; null: of the variable LEDGER_ENDPOINT, else 127.0.0.1:50051
+     * @param endpoint {@code HOST:PORT}, {@code http://HOST:PORT}, {@code https://HOST:PORT} or a
+     *     gRPC target such as {@code dns:///HOST:PORT} or {@code ipv4:A:PORT,B:PORT}; null: of the
+     *     variable LEDGER_ENDPOINT, else 127.0.0.1:50051
      * @return this
      */
     public Builder endpoint(String endpoint) {
@@ -452,8 +466,9 @@ public final class Ledger implements AutoCloseable {
     }
 
     /**
-     * Whether the thread of a handler is interrupted where its claim is lost. Turn it off where an interrupt does harm, as with
-     * databases that close their files by it; then the handler calls {@link Claim#check()}.
+     * Whether the thread of a handler is interrupted where its claim is lost. Turn it off where an
+     * interrupt does harm, as with databases that close their files by it; then the handler calls
+     * {@link Claim#check()}.
      *
      * @param interruptLost by default true
      * @return this
@@ -464,7 +479,8 @@ public final class Ledger implements AutoCloseable {
     }
 
     /**
-     * The longest time that a handler takes. It is compared with {@link #ackWait}, and nothing else.
+     * The longest time that a handler takes. It is compared with {@link #ackWait}, and nothing
+     * else.
      *
      * @param handlerBudget the time
      * @return this
@@ -475,7 +491,8 @@ public final class Ledger implements AutoCloseable {
     }
 
     /**
-     * The longest time that the broker waits for an acknowledgement. A warning is logged where a handler may take longer.
+     * The longest time that the broker waits for an acknowledgement. A warning is logged where a
+     * handler may take longer.
      *
      * @param ackWait the time
      * @return this
@@ -489,14 +506,15 @@ public final class Ledger implements AutoCloseable {
      * Makes the client. Nothing is sent before the first delivery.
      *
      * @return the client
-     * @throws InvalidFieldException where the options of the connection contradict each other, or a file of TLS cannot be read
+     * @throws InvalidFieldException where the options of the connection contradict each other, or a
+     *     file of TLS cannot be read
      */
     public Ledger build() {
       if (handlerBudget != null && ackWait != null && handlerBudget.compareTo(ackWait) > 0) {
         LOG.log(
             System.Logger.Level.WARNING,
-            "{0}: a handler may take {1}, and the broker waits {2} for an acknowledgement: it will deliver messages"
-                + " again whose handler still runs. Raise its wait.",
+            "{0}: a handler may take {1}, and the broker waits {2} for an acknowledgement: it will"
+                + " deliver messages again whose handler still runs. Raise its wait.",
             consumer,
             handlerBudget,
             ackWait);

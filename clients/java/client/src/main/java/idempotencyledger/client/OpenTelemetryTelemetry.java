@@ -21,7 +21,10 @@ final class OpenTelemetryTelemetry implements Telemetry {
   private static final AttributeKey<Boolean> REPLAYED =
       AttributeKey.booleanKey("idempotency_ledger.replayed");
 
-  /** Made with the first delivery: an application sets its OpenTelemetry before it, and may do so after the client is made. */
+  /**
+   * Made with the first delivery: an application sets its OpenTelemetry before it, and may do so
+   * after the client is made.
+   */
   private static final class Instruments {
     private static final DoubleHistogram DURATION =
         GlobalOpenTelemetry.getMeter(NAME)

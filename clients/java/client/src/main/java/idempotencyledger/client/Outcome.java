@@ -110,7 +110,8 @@ public final class Outcome {
   /**
    * What the handler of this or of the earlier attempt returned.
    *
-   * @return a copy of the result; empty where it is not known here, of no bytes where there was none
+   * @return a copy of the result; empty where it is not known here, of no bytes where there was
+   *     none
    */
   public Optional<byte[]> result() {
     return Optional.ofNullable(result).map(byte[]::clone);
@@ -145,9 +146,10 @@ public final class Outcome {
 
   /**
    * Why, where it is not simply done: the ledger's reason ({@code LEASE_LOST}), its verdict ({@code
-   * parked}), the reason that the handler gave, or one of the package: {@code INVALID_FIELD}, {@code
-   * PRIOR_EFFECT_STARTED}, {@code NOT_PROTECTED}, {@code CLOSING}, {@code LEASE_OVER}, {@code
-   * DOUBTFUL}, {@code INTERRUPTED}, {@code NOT_SETTLED}, {@code UNKNOWN_VERDICT}, {@code NO_ANSWER}.
+   * parked}), the reason that the handler gave, or one of the package: {@code INVALID_FIELD},
+   * {@code PRIOR_EFFECT_STARTED}, {@code NOT_PROTECTED}, {@code CLOSING}, {@code LEASE_OVER},
+   * {@code DOUBTFUL}, {@code INTERRUPTED}, {@code NOT_SETTLED}, {@code UNKNOWN_VERDICT}, {@code
+   * NO_ANSWER}.
    *
    * @return the reason; empty where the message is done
    */

@@ -1,6 +1,8 @@
 package idempotencyledger.client;
 
-/** A person must look at the message. Also right where it is unknown whether the effect happened. */
+/**
+ * A person must look at the message. Also right where it is unknown whether the effect happened.
+ */
 public class Park extends Steer {
   private static final long serialVersionUID = 1L;
 

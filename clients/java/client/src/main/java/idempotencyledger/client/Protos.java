@@ -34,7 +34,10 @@ final class Protos {
         .build();
   }
 
-  /** The advice of an answer; empty for PROCESS, for none, and for one that this version does not know. */
+  /**
+   * The advice of an answer; empty for PROCESS, for none, and for one that this version does not
+   * know.
+   */
   static Optional<idempotencyledger.client.Advice> advice(Advice advice) {
     return switch (advice) {
       case ADVICE_ACK -> Optional.of(idempotencyledger.client.Advice.ACK);

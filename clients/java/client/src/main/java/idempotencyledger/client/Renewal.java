@@ -8,13 +8,19 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
-/** Renews one lease at a third of it, until the claim is lost or settled. It never waits: each step is a task of the timer. */
+/**
+ * Renews one lease at a third of it, until the claim is lost or settled. It never waits: each step
+ * is a task of the timer.
+ */
 final class Renewal {
   /** What the ledger answers where the claim is over. Any other error leaves the lease as it is. */
   private static final Set<String> OVER =
       Set.of("LEASE_LOST", "CLAIM_CLOSED", "ENTRY_NOT_FOUND", "TOKEN_FROM_FUTURE");
 
-  /** A process that stood still for this long may find its lease over although no other claim was granted the key. */
+  /**
+   * A process that stood still for this long may find its lease over although no other claim was
+   * granted the key.
+   */
   private static final long LATE = TimeUnit.MILLISECONDS.toNanos(100);
 
   private static final long LATE_BUDGET = TimeUnit.SECONDS.toNanos(1);
@@ -105,7 +111,8 @@ final class Renewal {
     }
     long left = hold.leaseUntil() - world.now();
     if (OVER.contains(String.valueOf(failure.reason()))) {
-      // After a Complete the ledger has closed the claim, whether its answer has arrived here or not.
+      // After a Complete the ledger has closed the claim, whether its answer has arrived here or
+      // not.
       end(hold.completing() ? null : failure.reason());
     } else if (left <= 0) {
       end(Hold.LEASE_OVER);

@@ -6,7 +6,10 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 
-/** The log of one consumer: at most a line a second of each kind, without payloads, keys, tokens and texts of errors. */
+/**
+ * The log of one consumer: at most a line a second of each kind, without payloads, keys, tokens and
+ * texts of errors.
+ */
 final class Report {
   private static final Logger LOG = System.getLogger("idempotencyledger");
   private static final long EVERY = TimeUnit.SECONDS.toNanos(1);
@@ -23,7 +26,9 @@ final class Report {
     this.consumer = consumer;
   }
 
-  /** Logs a call that was refused or not answered, and an error of a handler that does not steer. */
+  /**
+   * Logs a call that was refused or not answered, and an error of a handler that does not steer.
+   */
   void outcome(Outcome outcome) {
     if (!outcome.detail().isEmpty()) {
       String reason = outcome.reason().orElse("");

@@ -10,9 +10,10 @@ import java.util.concurrent.TimeUnit;
 /**
  * How a process stops in good order: by a signal, within a bound.
  *
- * <p>From the first SIGTERM or SIGINT on {@link #requested()} is true; a second one, or the end of the grace, ends the process.
- * After it was requested: take no new message, and call {@link Ledger#close()}, which waits for running effects; then let
- * {@code main} return. The JVM's shutdown hooks run after that, and not while an effect runs.
+ * <p>From the first SIGTERM or SIGINT on {@link #requested()} is true; a second one, or the end of
+ * the grace, ends the process. After it was requested: take no new message, and call {@link
+ * Ledger#close()}, which waits for running effects; then let {@code main} return. The JVM's
+ * shutdown hooks run after that, and not while an effect runs.
  */
 public final class Shutdown {
   private static final int ASKED_TWICE = 130;
@@ -27,11 +28,11 @@ public final class Shutdown {
   /**
    * Handles SIGTERM and SIGINT from now on, in place of the JVM.
    *
-   * @param grace how long the process may take to end after the first signal, after which it ends with the code 1, whatever it
-   *     is doing; give the supervisor a longer time
+   * @param grace how long the process may take to end after the first signal, after which it ends
+   *     with the code 1, whatever it is doing; give the supervisor a longer time
    * @return what says that the process was asked to stop
-   * @throws IllegalStateException where the JVM leaves no signals to applications: it was started with {@code -Xrs}, or without
-   *     the module {@code jdk.unsupported}
+   * @throws IllegalStateException where the JVM leaves no signals to applications: it was started
+   *     with {@code -Xrs}, or without the module {@code jdk.unsupported}
    */
   public static Shutdown onSignal(Duration grace) {
     Shutdown made = new Shutdown(grace);
@@ -75,7 +76,10 @@ public final class Shutdown {
     Runtime.getRuntime().halt(1);
   }
 
-  /** By reflection: javac cannot see sun.misc.Signal with --release, though every JDK since 9 exports it. */
+  /**
+   * By reflection: javac cannot see sun.misc.Signal with --release, though every JDK since 9
+   * exports it.
+   */
   private void install() {
     try {
       Class<?> signal = Class.forName("sun.misc.Signal");

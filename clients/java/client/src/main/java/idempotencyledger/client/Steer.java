@@ -5,8 +5,9 @@ import java.util.Optional;
 /**
  * The base of what a handler throws to say how its attempt ended.
  *
- * <p>The reason is sent to the ledger and shown to operators (at most 2,000 characters, longer is cut): put no payload and no
- * secret there. Without a reason the name of the class is sent. These errors have no stack trace: they are answers.
+ * <p>The reason is sent to the ledger and shown to operators (at most 2,000 characters, longer is
+ * cut): put no payload and no secret there. Without a reason the name of the class is sent. These
+ * errors have no stack trace: they are answers.
  */
 public abstract class Steer extends RuntimeException {
   private static final long serialVersionUID = 1L;

@@ -1,6 +1,9 @@
 package idempotencyledger.client;
 
-/** The effect certainly did not happen, and no attempt will ever succeed: the message is dead-lettered. */
+/**
+ * The effect certainly did not happen, and no attempt will ever succeed: the message is
+ * dead-lettered.
+ */
 public class Terminal extends Steer {
   private static final long serialVersionUID = 1L;
 

@@ -8,7 +8,10 @@ import java.nio.charset.StandardCharsets;
 final class Texts {
   private Texts() {}
 
-  /** The text, if it may be a part of a key: 1 to {@code most} bytes of UTF-8, no control characters. */
+  /**
+   * The text, if it may be a part of a key: 1 to {@code most} bytes of UTF-8, no control
+   * characters.
+   */
   static String checked(String field, String text, int most) {
     if (text == null) {
       throw new InvalidFieldException(field, "must not be null");

@@ -15,7 +15,10 @@ interface Timer {
     void cancel();
   }
 
-  /** One daemon thread for all clients of the process. It exists while a step is to come, and for a second after. */
+  /**
+   * One daemon thread for all clients of the process. It exists while a step is to come, and for a
+   * second after.
+   */
   static Timer shared() {
     return Shared.TIMER;
   }

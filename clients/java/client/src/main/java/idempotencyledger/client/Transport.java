@@ -33,8 +33,7 @@ interface Transport {
     while (true) {
       long sent = world.now();
       try {
-        CompletableFuture<R> answer =
-            start(method, request, attempts.timeout(), attempts.repeat());
+        CompletableFuture<R> answer = start(method, request, attempts.timeout(), attempts.repeat());
         return new Answer<>(Waiting.forAnswer(answer, this::reconnect), sent);
       } catch (CallFailed error) {
         OptionalLong pause = attempts.pauseAfter(error.failure());

@@ -9,7 +9,9 @@ import java.util.concurrent.TimeoutException;
 final class Waiting {
   private Waiting() {}
 
-  /** Waits for an answer, which has a deadline; runs {@code meanwhile} each second until it arrives. */
+  /**
+   * Waits for an answer, which has a deadline; runs {@code meanwhile} each second until it arrives.
+   */
   static <T> T forAnswer(CompletableFuture<T> answer, Runnable meanwhile) throws CallFailed {
     boolean interrupted = false;
     try {

@@ -91,7 +91,8 @@ final class BufferedRequest extends HttpServletRequestWrapper {
   public Map<String, String[]> getParameterMap() {
     if (parameters == null) {
       Map<String, List<String>> found = new LinkedHashMap<>();
-      super.getParameterMap().forEach((name, values) -> found.put(name, new ArrayList<>(List.of(values))));
+      super.getParameterMap()
+          .forEach((name, values) -> found.put(name, new ArrayList<>(List.of(values))));
       String type = getContentType();
       if (type != null
           && type.toLowerCase(Locale.ROOT).startsWith("application/x-www-form-urlencoded")) {

@@ -24,11 +24,13 @@ import java.util.Objects;
 import java.util.Optional;
 
 /**
- * Lets an application process each request with an {@code Idempotency-Key} once: a repeated request gets the first answer.
+ * Lets an application process each request with an {@code Idempotency-Key} once: a repeated request
+ * gets the first answer.
  *
- * <p>The answer is held in memory until it is settled, so that the application cannot answer asynchronously: leave streams out by
- * the mapping of the filter. The application finds its claim in the attribute {@link #CLAIM} of the request. A client that goes
- * away does not cancel a request that is processed; the loss of the claim interrupts it.
+ * <p>The answer is held in memory until it is settled, so that the application cannot answer
+ * asynchronously: leave streams out by the mapping of the filter. The application finds its claim
+ * in the attribute {@link #CLAIM} of the request. A client that goes away does not cancel a request
+ * that is processed; the loss of the claim interrupts it.
  */
 public final class IdempotencyFilter implements Filter {
   /** The attribute of a request with its {@link Claim}. */
@@ -42,7 +44,8 @@ public final class IdempotencyFilter implements Filter {
   /**
    * Makes a filter.
    *
-   * @param ledger a client whose consumer is the name of the API; close it when the application shuts down
+   * @param ledger a client whose consumer is the name of the API; close it when the application
+   *     shuts down
    * @param settings the settings
    */
   public IdempotencyFilter(Ledger ledger, IdempotencySettings settings) {
@@ -88,7 +91,9 @@ public final class IdempotencyFilter implements Filter {
     return URLDecoder.decode(context, StandardCharsets.UTF_8) + request.getServletPath() + within;
   }
 
-  /** One request under way: what the application has answered or thrown, and what its claim came to. */
+  /**
+   * One request under way: what the application has answered or thrown, and what its claim came to.
+   */
   private final class Exchange {
     private final HttpServletRequest request;
     private final HttpServletResponse response;
@@ -114,7 +119,8 @@ public final class IdempotencyFilter implements Filter {
         CapturedResponse.send(response, Rules.CLOSING);
         return;
       }
-      // What the application has answered is sent whatever became of its claim: the effect happened.
+      // What the application has answered is sent whatever became of its claim: the effect
+      // happened.
       if (error != null) {
         rethrow();
       } else if (captured != null) {
@@ -125,8 +131,7 @@ public final class IdempotencyFilter implements Filter {
         Rules.Replayed replayed = Rules.replayed(outcome);
         boolean again = replayed.omitted() && settings.reread() != null;
         CapturedResponse.send(
-            response,
-            again ? Rules.marked(settings.reread().apply(request)) : replayed.answer());
+            response, again ? Rules.marked(settings.reread().apply(request)) : replayed.answer());
       }
     }
 

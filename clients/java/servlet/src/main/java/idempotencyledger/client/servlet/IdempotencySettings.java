@@ -9,7 +9,10 @@ import java.util.function.Function;
 import java.util.function.IntFunction;
 import java.util.stream.Collectors;
 
-/** The settings of {@link IdempotencyFilter}. Each has a default. A settings object that a filter has is not changed any more. */
+/**
+ * The settings of {@link IdempotencyFilter}. Each has a default. A settings object that a filter
+ * has is not changed any more.
+ */
 public final class IdempotencySettings {
   private Function<HttpServletRequest, String> tenant = request -> "";
   private Function<HttpServletRequest, String> route;
@@ -38,7 +41,8 @@ public final class IdempotencySettings {
   }
 
   /**
-   * The route of a request. Give it wherever paths have ids, such as {@code /orders/123}: each source is stored for ever.
+   * The route of a request. Give it wherever paths have ids, such as {@code /orders/123}: each
+   * source is stored for ever.
    *
    * @param route such as {@code /orders/{id}}; by default the path
    * @return this
@@ -143,8 +147,8 @@ public final class IdempotencySettings {
   }
 
   /**
-   * Makes the answer to a repeat whose body was not stored. Without it such a repeat gets status and headers, and {@code
-   * Idempotency-Body: omitted}.
+   * Makes the answer to a repeat whose body was not stored. Without it such a repeat gets status
+   * and headers, and {@code Idempotency-Body: omitted}.
    *
    * @param reread reads the answer again, without an effect
    * @return this

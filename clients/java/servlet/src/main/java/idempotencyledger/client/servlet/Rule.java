@@ -4,7 +4,10 @@ package idempotencyledger.client.servlet;
 public enum Rule {
   /** There was an effect, or the answer is final: a repeat gets this answer. */
   STORE,
-  /** There was none: the key may be used again, also with another body. Once announced, the answer is stored. */
+  /**
+   * There was none: the key may be used again, also with another body. Once announced, the answer
+   * is stored.
+   */
   RELEASE,
   /** It is unknown: a repeat runs again. Once announced, the request is parked for a person. */
   FAIL;

@@ -30,24 +30,29 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** What becomes of a request and of its answer. The stored form is that of all packages: services in several languages agree. */
+/**
+ * What becomes of a request and of its answer. The stored form is that of all packages: services in
+ * several languages agree.
+ */
 final class Rules {
   // Before the answers that are made with it.
   private static final Gson GSON = new GsonBuilder().disableHtmlEscaping().create();
   static final Answer MALFORMED =
       problem(
           400,
-          "Idempotency-Key must be there once: 1 to 255 visible ASCII characters, or a quoted string",
+          "Idempotency-Key must be there once: 1 to 255 visible ASCII characters, or a quoted"
+              + " string",
           Duration.ZERO);
   static final Answer MISSING =
       problem(400, "this request needs the header Idempotency-Key", Duration.ZERO);
-  static final Answer CLOSING =
-      problem(503, "this server is shutting down", Duration.ofSeconds(1));
+  static final Answer CLOSING = problem(503, "this server is shutting down", Duration.ofSeconds(1));
 
-  /** Bare, as most clients send it: without the comma by which two headers are joined. Or a string of structured fields. */
+  /**
+   * Bare, as most clients send it: without the comma by which two headers are joined. Or a string
+   * of structured fields.
+   */
   private static final Pattern KEY =
-      Pattern.compile(
-          "([!#-+\\x2D-~]{1,255})|\"((?:[ !#-\\[\\]-~]|\\\\[\"\\\\]){1,255})\"");
+      Pattern.compile("([!#-+\\x2D-~]{1,255})|\"((?:[ !#-\\[\\]-~]|\\\\[\"\\\\]){1,255})\"");
 
   private static final int SOURCE_MAX = 256;
   private static final String OMITTED = "omitted";
@@ -56,7 +61,10 @@ final class Rules {
 
   private Rules() {}
 
-  /** The key of a request by the values of its header; empty where it is malformed, or there more than once. */
+  /**
+   * The key of a request by the values of its header; empty where it is malformed, or there more
+   * than once.
+   */
   static Optional<String> key(List<String> values) {
     Matcher found = KEY.matcher(values.size() == 1 ? values.get(0) : "");
     if (!found.matches()) {
@@ -66,7 +74,10 @@ final class Rules {
     return Optional.of(bare != null ? bare : found.group(2).replaceAll("\\\\(.)", "$1"));
   }
 
-  /** The source of a request. A hash where it would be too long: cut, it could be that of another tenant. */
+  /**
+   * The source of a request. A hash where it would be too long: cut, it could be that of another
+   * tenant.
+   */
   static String source(String tenant, String method, String route) {
     String source =
         Stream.of(tenant, method, route).map(Rules::encoded).collect(Collectors.joining("/"));
@@ -75,7 +86,8 @@ final class Rules {
 
   private static String encoded(String part) {
     if (!StandardCharsets.UTF_8.newEncoder().canEncode(part)) {
-      throw new InvalidFieldException("key.source", "is not valid Unicode: it has a lone surrogate");
+      throw new InvalidFieldException(
+          "key.source", "is not valid Unicode: it has a lone surrogate");
     }
     return URLEncoder.encode(part, StandardCharsets.UTF_8)
         .replace("+", "%20")
@@ -109,7 +121,10 @@ final class Rules {
     return announced ? new Park(reason) : new Retry(reason, Duration.ZERO, null);
   }
 
-  /** What the ledger stores of an answer: a line of JSON, then the body, unless it is too large or incomplete. */
+  /**
+   * What the ledger stores of an answer: a line of JSON, then the body, unless it is too large or
+   * incomplete.
+   */
   static byte[] stored(IdempotencySettings settings, Answer answer, boolean complete) {
     JsonArray kept = new JsonArray();
     for (Header header : answer.headers()) {
@@ -168,7 +183,10 @@ final class Rules {
     return new Answer(answer.status(), headers, answer.body());
   }
 
-  /** The answer where there is none of the application: it did not run, or its claim was lost amid it. */
+  /**
+   * The answer where there is none of the application: it did not run, or its claim was lost amid
+   * it.
+   */
   static Answer refused(Outcome outcome) {
     String reason = outcome.reason().orElse("");
     if (reason.equals("fingerprint_mismatch")) {
@@ -183,9 +201,7 @@ final class Rules {
           409, "the first request with this Idempotency-Key is not done yet", outcome.delay());
     }
     return problem(
-        503,
-        "whether this request was processed cannot be known now: repeat it",
-        outcome.delay());
+        503, "whether this request was processed cannot be known now: repeat it", outcome.delay());
   }
 
   /** An answer of the filter itself (RFC 9457). */
