@@ -20,8 +20,11 @@ public record Key(String source, String id, String replayRun) {
   private static final Pattern RUN = Pattern.compile("[A-Za-z0-9._-]{0,64}");
 
   /**
-   * The same as the {@code of} methods.
+   * The key of a delivery.
    *
+   * @param source the producer
+   * @param id unique within its source
+   * @param replayRun the replay that the delivery belongs to; empty for live deliveries
    * @throws InvalidFieldException where the program is at fault: a part that is null, a replay run
    */
   public Key {

@@ -18,7 +18,13 @@ public record Answer(int status, List<Header> headers, byte[] body) {
    */
   public record Header(String name, String value) {}
 
-  /** Makes an answer. */
+  /**
+   * Makes an answer.
+   *
+   * @param status the status
+   * @param headers the headers, in their order
+   * @param body the body; no bytes where there is none
+   */
   public Answer {
     headers = List.copyOf(headers);
   }
