@@ -28,6 +28,8 @@ packages_of() {
         qemu-aarch64-static) say qemu-user-static ;;
         busybox) say busybox-static ;;
         mariadbd) say mariadb-server ;;
+        javac) say openjdk-17-jdk-headless ;;
+        mvn) say maven ;;
         *) say "$1" ;;
     esac
 }
