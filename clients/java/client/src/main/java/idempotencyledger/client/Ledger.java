@@ -204,7 +204,7 @@ public final class Ledger implements AutoCloseable {
    * and {@link Claim#whenLost()}.
    *
    * @param delivery the message
-   * @return the claim, to be closed by the same thread
+   * @return the claim, to be closed; its span is not the current one of the thread
    * @throws ClosedException where the client is closed; nothing was sent
    */
   public Claim claim(Delivery delivery) {
@@ -222,7 +222,7 @@ public final class Ledger implements AutoCloseable {
     if (!inflight.enter()) {
       throw new ClosedException();
     }
-    Telemetry.Span span = telemetry.delivery(consumer);
+    Telemetry.Span span = telemetry.delivery(consumer, !settings.scoped());
     Claim claim = null;
     try {
       BooleanSupplier stopping =

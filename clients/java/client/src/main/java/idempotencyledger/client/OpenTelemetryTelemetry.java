@@ -35,14 +35,14 @@ final class OpenTelemetryTelemetry implements Telemetry {
   }
 
   @Override
-  public Span delivery(String consumer) {
+  public Span delivery(String consumer, boolean current) {
     long began = System.nanoTime();
     io.opentelemetry.api.trace.Span span =
         GlobalOpenTelemetry.getTracer(NAME)
             .spanBuilder("process " + consumer)
             .setAttribute(CONSUMER, consumer)
             .startSpan();
-    Scope scope = span.makeCurrent();
+    Scope scope = current ? span.makeCurrent() : Scope.noop();
     return outcome -> {
       AttributesBuilder named = Attributes.builder().put(CONSUMER, consumer);
       if (outcome != null) {

@@ -4,15 +4,15 @@ import java.util.Map;
 
 /** Traces and metrics, where the application has OpenTelemetry's API; else nothing. */
 interface Telemetry {
-  /** Begins the span of one delivery, in the thread of the caller. */
-  Span delivery(String consumer);
+  /** Begins the span of one delivery; {@code current}: it is the thread's until it ends, there. */
+  Span delivery(String consumer, boolean current);
 
   /** What the application propagates: {@code traceparent}, for example. */
   Map<String, String> propagated();
 
   /** A delivery under way. */
   interface Span {
-    /** The delivery has ended, in the same thread; the outcome is null where there is none. */
+    /** The delivery has ended; the outcome is null where there is none. */
     void end(Outcome outcome);
   }
 
@@ -29,7 +29,7 @@ interface Telemetry {
   /** Without OpenTelemetry. */
   final class None implements Telemetry {
     @Override
-    public Span delivery(String consumer) {
+    public Span delivery(String consumer, boolean current) {
       return outcome -> {};
     }
 

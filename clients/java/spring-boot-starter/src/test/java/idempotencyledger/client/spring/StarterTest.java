@@ -14,6 +14,7 @@ import idempotencyledger.client.InvalidFieldException;
 import idempotencyledger.client.Ledger;
 import idempotencyledger.client.proto.ClaimRequest;
 import idempotencyledger.client.servlet.IdempotencyFilter;
+import idempotencyledger.client.testing.GrantingServer;
 import io.grpc.Server;
 import java.io.IOException;
 import java.util.List;

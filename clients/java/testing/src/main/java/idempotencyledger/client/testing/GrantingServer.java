@@ -1,4 +1,4 @@
-package idempotencyledger.client.spring;
+package idempotencyledger.client.testing;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.Duration;
@@ -13,6 +13,7 @@ import idempotencyledger.client.proto.EntryKey;
 import idempotencyledger.client.proto.FailRequest;
 import idempotencyledger.client.proto.FailResponse;
 import idempotencyledger.client.proto.LedgerServiceGrpc;
+import idempotencyledger.client.proto.Parked;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Server;
@@ -24,13 +25,20 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
- * Grants what is not completed, and answers what is: no ledger, and enough for the wiring of beans.
+ * Grants what is not completed, and answers what is: no ledger, and enough for the wiring of
+ * adapters.
  */
-final class GrantingServer extends LedgerServiceGrpc.LedgerServiceImplBase {
-  final List<Object> asked = new CopyOnWriteArrayList<>();
+public final class GrantingServer extends LedgerServiceGrpc.LedgerServiceImplBase {
+  /** What was asked, in its order. */
+  public final List<Object> asked = new CopyOnWriteArrayList<>();
+
+  /** Every message is parked. */
+  public volatile boolean refusing;
+
   private final Map<EntryKey, ByteString> completed = new ConcurrentHashMap<>();
 
-  static Server start(GrantingServer service) throws IOException {
+  /** Starts it on a free port of this machine. */
+  public static Server start(GrantingServer service) throws IOException {
     return Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create())
         .addService(service)
         .build()
@@ -42,7 +50,9 @@ final class GrantingServer extends LedgerServiceGrpc.LedgerServiceImplBase {
     asked.add(request);
     ByteString result = completed.get(request.getKey());
     ClaimResponse.Builder answer = ClaimResponse.newBuilder();
-    if (result == null) {
+    if (refusing) {
+      answer.setAdvice(Advice.ADVICE_DEAD_LETTER).setParked(Parked.getDefaultInstance());
+    } else if (result == null) {
       answer.setAdvice(Advice.ADVICE_PROCESS);
       answer.setAcquired(
           Acquired.newBuilder().setToken(7).setLease(Duration.newBuilder().setSeconds(30)));

@@ -1,0 +1,2 @@
+/** Camel's idempotent repository over the ledger. */
+package idempotencyledger.client.camel;

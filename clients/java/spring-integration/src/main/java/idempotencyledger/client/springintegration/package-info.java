@@ -1,0 +1,2 @@
+/** Spring Integration's metadata store over the ledger, for its idempotent receiver. */
+package idempotencyledger.client.springintegration;
