@@ -43,8 +43,7 @@ final class Serving {
     everywhere.setFilterName("idempotency");
     everywhere.addURLPattern("/*");
     context.addFilterMap(everywhere);
-    Tomcat.addServlet(context, "steps", new Steps());
-    context.addServletMappingDecoded("/*", "steps");
+    Tomcat.addServlet(context, "steps", new Steps()).addMapping("/*");
     tomcat.getConnector();
     tomcat.start();
     Lines.say("serving", "address", "127.0.0.1:" + tomcat.getConnector().getLocalPort());

@@ -1,9 +1,10 @@
 import idempotencyledger.client.Key;
 import idempotencyledger.client.Ledger;
 import io.grpc.Server;
+import java.util.concurrent.TimeUnit;
 
 /**
- * A delivery over a server within this JVM. The first call of a JVM takes long, and the leases of
+ * Deliveries over a server within this JVM. The first call of a JVM takes long, and the leases of
  * the scenarios have a second; an application's have thirty.
  */
 final class Warm {
@@ -16,7 +17,14 @@ final class Warm {
     Server server = Training.server();
     try (Ledger ledger = Ledger.builder("warm").endpoint("127.0.0.1:" + server.getPort()).build()) {
       for (int at = 0; at < 2; at++) {
-        ledger.process(Key.of("warm", "up"), new byte[0], claim -> new byte[0]);
+        ledger.process(
+            Key.of("warm", "up"),
+            new byte[0],
+            claim -> {
+              // Until the lease was renewed, too, or does not get to it.
+              Training.RENEWED.await(2, TimeUnit.SECONDS);
+              return new byte[0];
+            });
       }
     } finally {
       server.shutdownNow();

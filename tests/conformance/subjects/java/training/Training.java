@@ -20,6 +20,8 @@ import io.grpc.ManagedChannel;
 import io.grpc.Server;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.health.v1.HealthCheckResponse;
+import io.grpc.protobuf.services.HealthStatusManager;
 import io.grpc.stub.StreamObserver;
 import io.opentelemetry.api.GlobalOpenTelemetry;
 import jakarta.servlet.http.HttpServlet;
@@ -33,6 +35,7 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.catalina.Context;
 import org.apache.catalina.startup.Tomcat;
@@ -53,10 +56,16 @@ public final class Training {
     System.exit(0);
   }
 
-  /** A server that grants everything. */
+  /** The first renewal of a process. */
+  public static final CountDownLatch RENEWED = new CountDownLatch(1);
+
+  /** A server that grants everything, for a short time. */
   public static Server server() throws IOException {
+    HealthStatusManager health = new HealthStatusManager();
+    health.setStatus("accepting", HealthCheckResponse.ServingStatus.SERVING);
     return Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create())
         .addService(new Ledger())
+        .addService(health.getHealthService())
         .directExecutor()
         .build()
         .start();
@@ -104,13 +113,17 @@ public final class Training {
           ClaimResponse.newBuilder()
               .setAdvice(Advice.ADVICE_PROCESS)
               .setAcquired(
-                  Acquired.newBuilder().setToken(1).setLease(Duration.newBuilder().setSeconds(30)))
+                  Acquired.newBuilder()
+                      .setToken(1)
+                      .setLease(Duration.newBuilder().setNanos(300_000_000)))
               .build());
     }
 
     @Override
     public void renew(RenewRequest request, StreamObserver<RenewResponse> to) {
-      answer(to, RenewResponse.getDefaultInstance());
+      RENEWED.countDown();
+      Duration lease = Duration.newBuilder().setNanos(300_000_000).build();
+      answer(to, RenewResponse.newBuilder().setLease(lease).build());
     }
 
     @Override
@@ -134,8 +147,7 @@ public final class Training {
     tomcat.setBaseDir(System.getProperty("java.io.tmpdir"));
     tomcat.setPort(0);
     Context context = tomcat.addContext("", null);
-    Tomcat.addServlet(context, "echo", new Echo());
-    context.addServletMappingDecoded("/*", "echo");
+    Tomcat.addServlet(context, "echo", new Echo()).addMapping("/*");
     tomcat.getConnector();
     tomcat.start();
     HttpClient.newHttpClient()

@@ -48,14 +48,20 @@ final class GrpcTransport implements Transport {
     }
     CallOptions complete = chosen;
     CompletableFuture<R> answer = new CompletableFuture<>();
-    // A fork of the caller's context: its cancellation and deadline do not end the calls of a
-    // delivery (rule 18).
-    Context.current()
-        .fork()
-        .run(
-            () ->
-                ClientCalls.asyncUnaryCall(
-                    traced().newCall(method, complete), request, new Observer<>(answer)));
+    try {
+      // A fork of the caller's context: its cancellation and deadline do not end the calls of a
+      // delivery (rule 18).
+      Context.current()
+          .fork()
+          .run(
+              () ->
+                  ClientCalls.asyncUnaryCall(
+                      traced().newCall(method, complete), request, new Observer<>(answer)));
+    } catch (
+        RuntimeException
+            error) { // Of a propagator, for example: an effect may have happened before this call.
+      answer.completeExceptionally(new CallFailed(Failure.of(error)));
+    }
     return answer;
   }
 

@@ -36,6 +36,9 @@ interface Timer {
               task -> {
                 Thread thread = new Thread(task, "idempotency-ledger-renewer");
                 thread.setDaemon(true);
+                // Not that of the application which happens to renew first: it could not be
+                // unloaded.
+                thread.setContextClassLoader(Timer.class.getClassLoader());
                 return thread;
               });
       executor.setKeepAliveTime(1, TimeUnit.SECONDS);

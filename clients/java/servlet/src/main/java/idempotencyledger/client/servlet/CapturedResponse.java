@@ -49,6 +49,14 @@ final class CapturedResponse extends HttpServletResponseWrapper {
   /** Sends an answer: the length is that of its body. */
   static void send(HttpServletResponse response, Answer answer) throws IOException {
     response.setStatus(answer.status());
+    sendHeaders(response, answer);
+    if (answer.status() != SC_NO_CONTENT && answer.status() != SC_NOT_MODIFIED) {
+      response.setContentLength(answer.body().length);
+      response.getOutputStream().write(answer.body());
+    }
+  }
+
+  private static void sendHeaders(HttpServletResponse response, Answer answer) {
     Set<String> set = new HashSet<>();
     for (Header header : answer.headers()) {
       if (FRAMING.contains(header.name())) {
@@ -61,15 +69,14 @@ final class CapturedResponse extends HttpServletResponseWrapper {
         response.addHeader(header.name(), header.value());
       }
     }
-    if (answer.status() != SC_NO_CONTENT && answer.status() != SC_NOT_MODIFIED) {
-      response.setContentLength(answer.body().length);
-      response.getOutputStream().write(answer.body());
-    }
   }
 
   /** Sends what was held. */
   void send() throws IOException {
     cookies.forEach(real::addCookie);
+    if (failed) {
+      sendHeaders(real, answer());
+    }
     if (failed && message != null) {
       real.sendError(status, message);
     } else if (failed) {

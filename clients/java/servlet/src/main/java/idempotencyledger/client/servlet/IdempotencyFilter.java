@@ -28,9 +28,10 @@ import java.util.Optional;
  * gets the first answer.
  *
  * <p>The answer is held in memory until it is settled, so that the application cannot answer
- * asynchronously: leave streams out by the mapping of the filter. The application finds its claim
- * in the attribute {@link #CLAIM} of the request. A client that goes away does not cancel a request
- * that is processed; the loss of the claim interrupts it.
+ * asynchronously: leave streams out by the mapping of the filter. Of an answer by {@code sendError}
+ * the page is the container's, and is not stored. The application finds its claim in the attribute
+ * {@link #CLAIM} of the request. A client that goes away does not cancel a request that is
+ * processed; the loss of the claim interrupts it.
  */
 public final class IdempotencyFilter implements Filter {
   /** The attribute of a request with its {@link Claim}. */

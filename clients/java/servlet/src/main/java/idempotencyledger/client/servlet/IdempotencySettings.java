@@ -115,7 +115,7 @@ public final class IdempotencySettings {
    *
    * @param bodyMax bytes, by default 1 MiB
    * @return this
-   * @throws InvalidFieldException where it is negative
+   * @throws InvalidFieldException where it is negative or 2 GiB
    */
   public IdempotencySettings bodyMax(int bodyMax) {
     this.bodyMax = checked("body_max", bodyMax);
@@ -127,7 +127,7 @@ public final class IdempotencySettings {
    *
    * @param resultMax bytes, by default 16,384: at most the ledger's {@code result_bytes_max}
    * @return this
-   * @throws InvalidFieldException where it is negative
+   * @throws InvalidFieldException where it is negative or 2 GiB
    */
   public IdempotencySettings resultMax(int resultMax) {
     this.resultMax = checked("result_max", resultMax);
@@ -139,7 +139,7 @@ public final class IdempotencySettings {
    *
    * @param answerMax bytes, by default 8 MiB
    * @return this
-   * @throws InvalidFieldException where it is negative
+   * @throws InvalidFieldException where it is negative or 2 GiB
    */
   public IdempotencySettings answerMax(int answerMax) {
     this.answerMax = checked("answer_max", answerMax);
@@ -159,8 +159,8 @@ public final class IdempotencySettings {
   }
 
   private static int checked(String field, int bytes) {
-    if (bytes < 0) {
-      throw new InvalidFieldException(field, bytes + " bytes are less than 0");
+    if (bytes < 0 || bytes == Integer.MAX_VALUE) {
+      throw new InvalidFieldException(field, bytes + " bytes are not within 0 and 2 GiB");
     }
     return bytes;
   }
