@@ -25,7 +25,9 @@ STUBS = pathlib.Path("client") / "src" / "stubs" / "java"
 WRITTEN = ["client/src/main/java", "servlet/src/main/java"]
 RESOURCES = ["client/src/main/resources"]
 # A subject lives for seconds: most of its time is the start of its JVM.
-FLAGS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"]
+FLAGS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m",
+         # The JVM's own warnings are not lines of the protocol.
+         "-Xlog:disable", "-Xlog:all=warning:stderr"]
 
 
 def digest(*files: pathlib.Path) -> str:
