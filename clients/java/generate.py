@@ -5,7 +5,7 @@
 
 The generators are old ones on purpose: stubs of protoc 3.25 (25.5) run on protobuf-java 3.25 and every later runtime, and those
 of protoc-gen-grpc-java 1.63 on grpc-java 1.63 and later. Only ledger.proto is compiled: the client has no need of the
-administration. The stubs have a Java package of the client's, so that an application may have other stubs of its own.
+administration. The stubs have a Java package of the client's, so that an application may have other stubs.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ public final class Delivery {
 
   /**
    * With the instant at which the producer made the message. One that is older than what the ledger
-   * remembers is dead-lettered, since nobody can know whether it was processed.
+   * remembers is dead-lettered, since it is unknown whether it was processed.
    *
    * @param occurredAt the instant
    * @return the delivery

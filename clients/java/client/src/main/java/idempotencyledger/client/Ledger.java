@@ -17,8 +17,8 @@ import java.util.function.BooleanSupplier;
  * A client of the ledger for one consumer. It may be shared by threads, each with another message;
  * close it at the end.
  *
- * <p>It has no thread besides those of gRPC, but for one that renews all leases of the process
- * while one is held.
+ * <p>It has no thread besides those of gRPC, except one that renews all leases of the process while
+ * one is held.
  */
 public final class Ledger implements AutoCloseable {
   private static final Duration GRACE = Duration.ofSeconds(20);

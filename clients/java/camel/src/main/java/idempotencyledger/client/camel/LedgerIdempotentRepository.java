@@ -18,8 +18,8 @@ import org.apache.camel.spi.IdempotentRepository;
  * A repository for {@code idempotentConsumer(…).idempotentRepository(…)}, eager as by default: a
  * message is claimed before its route and completed after it, and its lease is renewed meanwhile.
  *
- * <p>What it cannot promise, since the interface carries no token: a route whose claim is lost is
- * not told so, and its effect is fenced only where the route takes the {@link Claim} out of the
+ * <p>What it cannot promise, since the interface carries no token: a route whose claim is lost does
+ * not learn it, and its effect is fenced only where the route takes the {@link Claim} out of the
  * property {@link #CLAIM} of the exchange, and hands its token or idempotency key on. Without them
  * a process that dies between its effect and its completion has the effect again; with {@link
  * Ledger#process} and a guard it has not. Results are not stored.
@@ -63,7 +63,7 @@ public final class LedgerIdempotentRepository implements IdempotentRepository {
    * @return true: it is claimed, and its route runs; false: it was completed before
    * @throws InvalidFieldException where the key is not allowed
    * @throws UndecidedDeliveryException where it is neither: held by another attempt, parked, or the
-   *     ledger is away
+   *     ledger cannot be reached
    */
   @Override
   public boolean add(String key) {

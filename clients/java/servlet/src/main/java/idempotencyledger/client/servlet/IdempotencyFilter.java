@@ -129,7 +129,7 @@ public final class IdempotencyFilter implements Filter {
       } else if (!outcome.replayed()) {
         CapturedResponse.send(response, Rules.refused(outcome));
       } else {
-        Rules.Replayed replayed = Rules.replayed(outcome);
+        Rules.Replayed replayed = Rules.replayed(outcome.result());
         boolean again = replayed.omitted() && settings.reread() != null;
         CapturedResponse.send(
             response, again ? Rules.marked(settings.reread().apply(request)) : replayed.answer());
@@ -143,7 +143,7 @@ public final class IdempotencyFilter implements Filter {
         again.setAttribute(CLAIM, claim);
         chain.doFilter(again, collected);
       } catch (Throwable thrown) { // The container gets it, after the claim is settled.
-        // Of a claim that is lost nothing is settled, and the client is told to repeat its request.
+        // Of a claim that is lost nothing is settled, and the answer asks the client to repeat it.
         claim.check();
         error = thrown;
         throw Rules.failure(thrown.getClass().getSimpleName(), claim.announced());

@@ -154,9 +154,8 @@ final class Rules {
   record Replayed(Answer answer, boolean omitted) {}
 
   /** The answer to a repeat. The effect happened also where no result is stored. */
-  static Replayed replayed(Outcome outcome) {
-    byte[] result =
-        outcome.result().filter(bytes -> bytes.length > 0).orElseGet(NOTHING_STORED::clone);
+  static Replayed replayed(Optional<byte[]> stored) {
+    byte[] result = stored.filter(bytes -> bytes.length > 0).orElseGet(NOTHING_STORED::clone);
     int end = 0;
     while (end < result.length && result[end] != '\n') {
       end++;

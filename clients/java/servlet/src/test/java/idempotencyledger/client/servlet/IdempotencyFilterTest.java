@@ -29,7 +29,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The wrappers within a container; the rules have scenarios and a test of their own. */
+/** The wrappers within a container; the rules have scenarios and another test. */
 class IdempotencyFilterTest {
   @TempDir Path folder;
   private final Tomcat tomcat = new Tomcat();

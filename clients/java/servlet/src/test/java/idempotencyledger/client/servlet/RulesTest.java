@@ -83,6 +83,26 @@ class RulesTest {
   }
 
   @Test
+  void stored_forms_of_other_packages_are_read() {
+    String python = "[201, [[\"location\", \"/orders/\\u00e9\"]]]\ncre\nated";
+    Rules.Replayed whole = replayed(python);
+    assertEquals(201, whole.answer().status());
+    assertEquals(new Header("location", "/orders/\u00e9"), whole.answer().headers().get(0));
+    assertEquals("cre\nated", new String(whole.answer().body(), StandardCharsets.UTF_8));
+    assertFalse(whole.omitted());
+    Rules.Replayed omitted = replayed("[201, [], \"omitted\"]");
+    assertTrue(omitted.omitted());
+    assertEquals(0, omitted.answer().body().length);
+    assertTrue(omitted.answer().headers().contains(new Header("idempotency-body", "omitted")));
+    Rules.Replayed nothing = Rules.replayed(Optional.empty());
+    assertTrue(nothing.omitted() && nothing.answer().status() == 200);
+  }
+
+  private static Rules.Replayed replayed(String stored) {
+    return Rules.replayed(Optional.of(stored.getBytes(StandardCharsets.UTF_8)));
+  }
+
+  @Test
   void marks_keep_the_answer() {
     Answer marked = Rules.marked(new Answer(200, List.of(new Header("a", "b")), new byte[] {1}));
     assertEquals(
