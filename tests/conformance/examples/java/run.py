@@ -1,5 +1,7 @@
 """Runs the first example of clients/java/README.md, as it stands there: run.py README ARGUMENTS, a file of build.py."""
 
+import contextlib
+import hashlib
 import os
 import pathlib
 import re
@@ -19,9 +21,16 @@ if len(code) > LINES:
     raise SystemExit(f"the first example has {len(code)} lines; at most {LINES} are right")
 arguments = [line.strip('"') for line in pathlib.Path(sys.argv[2]).read_text().splitlines()]
 classpath = arguments[-1]
-# It is left to the system's folder for such things: the process becomes the example, and a scenario kills it.
-folder = pathlib.Path(tempfile.mkdtemp(prefix="ledger-example-"))
-(folder / "Consumer.java").write_text(found[1], encoding="utf-8")
-sources = [str(file) for file in (folder / "Consumer.java", HERE / "Broker.java", HERE / "Payments.java")]
-subprocess.run(["javac", "-proc:none", "-d", str(folder), "-cp", classpath, *sources], check=True)
+sources = [HERE / "Broker.java", HERE / "Payments.java"]
+name = hashlib.sha256(b"".join([found[1].encode(), *(source.read_bytes() for source in sources)])).hexdigest()[:16]
+folder = pathlib.Path(sys.argv[2]).resolve().parent / f"example-{name}"
+if not folder.exists():  # It is compiled once, by whichever process is the first to be ready.
+    with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
+        made = pathlib.Path(fresh) / "made"
+        made.mkdir()
+        (made / "Consumer.java").write_text(found[1], encoding="utf-8")
+        subprocess.run(["javac", "-proc:none", "-d", str(made), "-cp", classpath, str(made / "Consumer.java"),
+                        *map(str, sources)], check=True)
+        with contextlib.suppress(OSError):
+            made.rename(folder)
 os.execvp("java", ["java", *arguments[:-1], f"{classpath}:{folder}", "Consumer"])
