@@ -11,6 +11,7 @@ import idempotencyledger.client.Handler;
 import idempotencyledger.client.InvalidFieldException;
 import idempotencyledger.client.Key;
 import idempotencyledger.client.Ledger;
+import idempotencyledger.client.LedgerBuilder;
 import idempotencyledger.client.Outcome;
 import idempotencyledger.client.Park;
 import idempotencyledger.client.Retry;
@@ -64,7 +65,7 @@ public final class Subject {
 
   private static void open(JsonObject command) {
     try {
-      Ledger.Builder builder = Ledger.builder(command.get("consumer").getAsString());
+      LedgerBuilder builder = Ledger.builder(command.get("consumer").getAsString());
       if (!command.get("endpoint").isJsonNull()) {
         builder.endpoint(command.get("endpoint").getAsString());
       }

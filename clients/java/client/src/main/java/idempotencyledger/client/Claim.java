@@ -133,7 +133,7 @@ public final class Claim implements AutoCloseable {
 
   /**
    * Whether an earlier attempt had announced its effect. Only with {@link
-   * Ledger.Builder#repeatAnnounced} a handler sees this.
+   * LedgerBuilder#repeatAnnounced} a handler sees this.
    *
    * @return true where it had
    * @throws NotGrantedException where the claim is not granted

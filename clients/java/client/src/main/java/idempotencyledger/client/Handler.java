@@ -11,7 +11,7 @@ public interface Handler {
    *     bytes where there is none
    * @throws Exception {@link Retry}, {@link Terminal}, {@link Park}, {@link Doubtful} or {@link
    *     GiveBack} to say how the attempt ended; any other error means what {@link
-   *     Ledger.Builder#unexpected} says
+   *     LedgerBuilder#unexpected} says
    */
   byte[] handle(Claim claim) throws Exception;
 }

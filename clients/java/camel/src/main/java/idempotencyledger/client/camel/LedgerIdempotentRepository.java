@@ -24,9 +24,9 @@ import org.apache.camel.spi.IdempotentRepository;
  * a process that dies between its effect and its completion has the effect again; with {@link
  * Ledger#process} and a guard it has not. Results are not stored.
  *
- * <p>A route that fails removes its key: its claim then ends as {@link Ledger.Builder#unexpected}
- * says, by default parked. With {@code RETRY} another delivery runs the route again, which is right
- * only where no error can follow its effect.
+ * <p>A route that fails removes its key: its claim then ends as {@link
+ * idempotencyledger.client.LedgerBuilder#unexpected} says, by default parked. With {@code RETRY}
+ * another delivery runs the route again, which is right only where no error can follow its effect.
  */
 public final class LedgerIdempotentRepository implements IdempotentRepository {
   /** The property of an exchange with its {@link Claim}. */

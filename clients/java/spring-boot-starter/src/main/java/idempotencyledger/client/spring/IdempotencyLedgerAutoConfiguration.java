@@ -2,6 +2,7 @@ package idempotencyledger.client.spring;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import idempotencyledger.client.Ledger;
+import idempotencyledger.client.LedgerBuilder;
 import idempotencyledger.client.servlet.IdempotencyFilter;
 import idempotencyledger.client.servlet.IdempotencySettings;
 import jakarta.servlet.Filter;
@@ -48,7 +49,7 @@ public class IdempotencyLedgerAutoConfiguration {
   @ConditionalOnMissingBean
   @ConditionalOnProperty("idempotency-ledger.consumer")
   public Ledger idempotencyLedger(IdempotencyLedgerProperties properties) {
-    Ledger.Builder builder =
+    LedgerBuilder builder =
         Ledger.builder(properties.consumer())
             .endpoint(properties.endpoint())
             .tokenFile(properties.tokenFile())

@@ -9,7 +9,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
  * The properties {@code idempotency-ledger.*}: the options of {@link
- * idempotencyledger.client.Ledger.Builder}, where they are explained. What is absent has the
+ * idempotencyledger.client.LedgerBuilder}, where they are explained. What is absent has the
  * defaults there.
  *
  * @param consumer the consumer; without it nothing is configured
