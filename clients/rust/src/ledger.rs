@@ -1,6 +1,7 @@
 //! The client.
 
 use std::{
+    any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
@@ -204,14 +205,20 @@ where
     R: Into<EffectResult>,
 {
     let claim = Claim { hold: Arc::clone(hold) };
-    let mut work = pin!(async move { Ending::from(handler(claim).await) });
-    let caught = poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
-        polled.unwrap_or(Poll::Ready(Ending::Panicked))
-    });
+    let work = caught(async move { Ending::from(handler(claim).await) });
     tokio::select! {
         biased; // A handler that waits for the loss by itself ends by itself.
-        ending = caught => ending,
+        ended = work => ended.unwrap_or(Ending::Panicked),
         reason = hold.cut() => Ending::Steered(Steer::Claim(ClaimError::Lost { reason })),
     }
+}
+
+/// Runs work until it ends or panics. The panic is handed on, as it were an error.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut work = pin!(work);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }

@@ -27,6 +27,8 @@ mod connection;
 mod delivery;
 mod error;
 mod hold;
+#[cfg(feature = "http")]
+pub mod http;
 mod inflight;
 mod key;
 mod ledger;
