@@ -1,6 +1,7 @@
 //! The subject of clients/rust: `../../PROTOCOL.md` says what it reads and writes.
 
 mod lines;
+mod serve;
 mod steps;
 
 use std::{collections::HashMap, time::Duration};
@@ -112,6 +113,7 @@ async fn main() {
             }
             Some("go") => go(&text(&command, "call")),
             Some("cancel") => cancels[&text(&command, "call")].cancel(),
+            Some("serve") => drop(tokio::spawn(serve::serve(command))),
             Some("close") => drop(tokio::spawn(close(named(), grace))),
             Some("shutdown") => {
                 let stop = Shutdown::new(grace).expect("the signals can be handled");
