@@ -39,7 +39,8 @@ mod with {
         /// Runs the work of a delivery in a span of its own, and measures it.
         pub(crate) async fn delivery(&self, parent: Parent, work: impl Future<Output = Outcome>) -> Outcome {
             let (tracer, duration) = self.instruments.get_or_init(|| {
-                let duration = global::meter(NAME)
+                let meter = global::meter(NAME);
+                let duration = meter
                     .f64_histogram("idempotency_ledger.client.process.duration")
                     .with_unit("s")
                     .with_description("Time from a delivery's Claim to its outcome, the handler included.");
