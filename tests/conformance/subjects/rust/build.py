@@ -18,7 +18,7 @@ ROOT = HERE.parents[3]
 TARGET = ROOT / "target" / "client-rust"
 OWN = pathlib.Path("tests/conformance/subjects/rust")
 PACKAGE = pathlib.Path("clients/rust")
-PROGRAMS = ("subject",)
+PROGRAMS = ("subject", "example", "own")
 
 
 def taken_over(source: pathlib.Path, target: pathlib.Path) -> None:

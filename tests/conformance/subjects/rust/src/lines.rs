@@ -56,11 +56,3 @@ pub(crate) async fn gone_on(call: &str) {
 pub(crate) fn text(command: &Value, name: &str) -> String {
     command[name].as_str().unwrap_or_default().to_owned()
 }
-
-/// The text of a field, or a number of `x`.
-pub(crate) fn content(step: &Value, name: &str) -> Vec<u8> {
-    match step["bytes"].as_u64() {
-        Some(many) => vec![b'x'; usize::try_from(many).expect("it fits")],
-        None => text(step, name).into_bytes(),
-    }
-}

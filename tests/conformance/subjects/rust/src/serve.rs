@@ -16,8 +16,8 @@ use serde_json::Value;
 use tower::{Layer as _, service_fn};
 
 use crate::{
-    lines::{content, gone_on, say, text},
-    steps::Other,
+    lines::{gone_on, say, text},
+    steps::{Other, content},
 };
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotency_ledger_client::{Claim, ClaimError, Steer};
 use serde_json::Value;
 
-use crate::lines::{content, gone_on, say, text};
+use crate::lines::{gone_on, say, text};
 
 /// An error of the language, which does not steer.
 #[derive(Debug)]
@@ -71,5 +71,13 @@ fn raised(step: &Value) -> Steer {
         Some("Doubtful") => Steer::Doubtful { reason },
         Some("GiveBack") => Steer::GiveBack { reason, after: Duration::ZERO, unpin_fingerprint },
         _ => Steer::from(Other(text(step, "text"))),
+    }
+}
+
+/// The text of a field, or a number of `x`.
+pub(crate) fn content(step: &Value, name: &str) -> Vec<u8> {
+    match step["bytes"].as_u64() {
+        Some(many) => vec![b'x'; usize::try_from(many).expect("it fits")],
+        None => text(step, name).into_bytes(),
     }
 }
