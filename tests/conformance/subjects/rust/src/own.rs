@@ -3,6 +3,7 @@
 
 use std::{
     error::Error,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -144,7 +145,12 @@ impl Forms {
         check(is_later(&outcome, "LEASE_LOST") && outcome.effect_unknown, &outcome)?;
         dropped.notified().await;
         let outcome = self.ledger.process(self.key("lost-shielded"), async |claim| {
-            let reason = claim.shield(claim.cancelled()).await;
+            let reason = claim.shield(async {
+                let reason = claim.cancelled().await;
+                tokio::task::yield_now().await; // An await at which the handler would be dropped.
+                reason
+            });
+            let reason = reason.await;
             check_lost(&claim)?;
             Ok(reason)
         });
@@ -182,7 +188,7 @@ fn check_lost(claim: &idempotency_ledger_client::Claim) -> Result<(), Steer> {
 
 #[tokio::main]
 async fn main() -> Checked {
-    let run = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos().to_string();
+    let run = RandomState::new().build_hasher().finish().to_string();
     let forms = Forms { ledger: Ledger::new("effects")?, run };
     forms.guards().await?;
     forms.dropped_futures().await?;
