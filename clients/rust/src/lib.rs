@@ -26,6 +26,8 @@ mod claim;
 mod connection;
 mod delivery;
 mod error;
+#[cfg(any(feature = "guard-mysql", feature = "guard-postgres", feature = "guard-sqlite"))]
+pub mod guard;
 mod hold;
 #[cfg(feature = "http")]
 pub mod http;

@@ -1,33 +1,17 @@
 //! The subject of clients/rust: `../../PROTOCOL.md` says what it reads and writes.
 
 mod lines;
+mod outcomes;
 mod serve;
 mod steps;
 
 use std::{collections::HashMap, time::Duration};
 
-use idempotency_ledger_client::{
-    Advice, Connection, Delivery, Error, InvalidField, Key, Ledger, Outcome, Shutdown,
-};
+use idempotency_ledger_client::{Connection, Delivery, InvalidField, Key, Ledger, Shutdown};
 use lines::{commands, go, say, text};
+use outcomes::{failed, finished};
 use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-fn failed(call: &str, error: &Error) {
-    match error {
-        Error::InvalidField(fault) => {
-            say!("error", call: call, error: "InvalidField", field: fault.field, text: fault.bound)
-        }
-        Error::Closed => say!("error", call: call, error: "Closed", field: "", text: error.to_string()),
-    }
-}
-
-fn finished(call: &str, outcome: &Outcome) {
-    let delay = if let Advice::RetryLater { after } = outcome.advice { after.as_secs_f64() } else { 0.0 };
-    let result = outcome.result.as_deref().map(String::from_utf8_lossy);
-    say!("outcome", call: call, advice: outcome.advice.name(), delay: delay, result: result, replayed: outcome.replayed,
-        result_dropped: outcome.result_dropped, effect_unknown: outcome.effect_unknown, reason: outcome.reason);
-}
 
 fn opened(command: &Value) -> Result<Ledger, InvalidField> {
     let mut connection = command["endpoint"].as_str().map_or_else(Connection::default, Connection::to);
