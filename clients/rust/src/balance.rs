@@ -174,8 +174,7 @@ async fn connect(target: &Target, address: SocketAddr) -> Result<(Channel, Cance
     })));
     let asked_again = ended.clone();
     let connector = tower::service_fn(move |_| {
-        // The channel asks again where its connection takes no more calls (GOAWAY), even if some are still under way.
-        let given = once.take().ok_or("the connection takes no more calls");
+        let given = once.take().ok_or(NoMoreCalls); // The channel asks for another connection.
         if given.is_err() {
             asked_again.cancel();
         }
@@ -206,18 +205,35 @@ async fn health(shared: &Shared, address: SocketAddr, channel: &Channel, pause: 
             }
         };
         while let Ok(Some(answer)) = answers.message().await {
-            wait = FIRST_PAUSE;
-            if answer.status == ServingStatus::Serving as i32 {
-                *pause = FIRST_PAUSE;
-                shared.ready(address, channel);
-            } else {
-                shared.unready(address, &format!("{address} accepts no new calls"));
+            if answer.status != ServingStatus::Serving as i32 {
+                break;
             }
+            (wait, *pause) = (FIRST_PAUSE, FIRST_PAUSE);
+            shared.ready(address, channel);
         }
-        shared.unready(address, &format!("{address}: its health is not known"));
+        shared.unready(address, &format!("{address} accepts no new calls"));
+        // Not watched meanwhile: an open stream would keep a server that drains from ending in good order.
+        drop(answers);
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// The call was not sent: its connection takes no more calls (GOAWAY), even if some are still under way.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection takes no more calls")]
+struct NoMoreCalls;
+
+/// Whether an error says that the call was certainly not sent.
+pub(crate) fn is_unsent(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if cause.is::<NoMoreCalls>() {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// An error with its causes, each once.

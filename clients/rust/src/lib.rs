@@ -42,6 +42,8 @@ mod scope;
 #[cfg(unix)]
 mod shutdown;
 mod telemetry;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 #[cfg(unix)]

@@ -105,6 +105,10 @@ impl Builder {
     /// # Errors
     /// [`InvalidField`] for an option beyond its bound, and for a file that cannot be read.
     pub fn build(self) -> Result<Ledger, InvalidField> {
+        self.checked().map(Ledger::over)
+    }
+
+    pub(crate) fn checked(self) -> Result<Options, InvalidField> {
         checked_text("key.consumer", &self.consumer, 128)?;
         if let Some(owner) = &self.owner {
             checked_text("owner", owner, OWNER_MAX)?;
@@ -124,7 +128,7 @@ impl Builder {
         }
         let target = self.connection.target()?;
         let host = gethostname::gethostname().to_string_lossy().chars().take(100).collect();
-        Ok(Ledger::over(Options {
+        Ok(Options {
             consumer: self.consumer,
             target,
             lease: self.lease,
@@ -132,7 +136,7 @@ impl Builder {
             host,
             unexpected: self.unexpected,
             repeat_announced: self.repeat_announced,
-        }))
+        })
     }
 }
 

@@ -48,7 +48,7 @@ impl Report {
     }
 
     /// How many of this kind were suppressed before this one. `None`: this one is, too.
-    fn due(&self, kind: &str) -> Option<u64> {
+    pub(crate) fn due(&self, kind: &str) -> Option<u64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = if last.contains_key(kind) || last.len() < KINDS { kind } else { "other kinds" };
         let now = Instant::now();

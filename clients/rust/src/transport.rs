@@ -18,13 +18,15 @@ use tonic::{
 };
 
 use crate::{
-    balance::{Servers, chain},
+    balance::{Servers, chain, is_unsent},
     calls::{Boxed, Call, Failure, Method, Transport},
     connection::Target,
     telemetry,
 };
 
 const TEXT_LENGTH: usize = 500;
+/// How often a call that was not sent is given to another connection within one try.
+const RESENDS: usize = 3;
 /// More than any server asks for; what is larger could not be added to an instant.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(366 * 86_400);
 
@@ -64,21 +66,30 @@ impl Channels {
         *self.state() = State::Closed;
     }
 
-    async fn unary(&self, servers: &Servers, call: Call, deadline: Instant) -> Result<Bytes, Failure> {
-        let Some(channel) = servers.channel().await else { return Err(closed()) };
-        let mut request = Request::new(call.request);
-        request.set_timeout(deadline.saturating_duration_since(Instant::now()));
-        telemetry::inject(request.metadata_mut());
-        if let Some(token) = &self.token {
-            let read = token
-                .current()
-                .map_err(|error| Failure::local("UNAVAILABLE", format!("token_file: {error}")))?;
-            request.metadata_mut().insert("authorization", read);
+    async fn unary(&self, servers: &Servers, call: &Call, deadline: Instant) -> Result<Bytes, Failure> {
+        let mut resends = 0..RESENDS;
+        loop {
+            let Some(channel) = servers.channel().await else { return Err(closed()) };
+            let mut request = Request::new(call.request.clone());
+            request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+            telemetry::inject(request.metadata_mut());
+            if let Some(token) = &self.token {
+                let read = token.current();
+                let read =
+                    read.map_err(|error| Failure::local("UNAVAILABLE", format!("token_file: {error}")))?;
+                request.metadata_mut().insert("authorization", read);
+            }
+            let mut grpc = Grpc::new(channel);
+            grpc.ready().await.map_err(|error| Failure::local("UNAVAILABLE", chain(&error)))?;
+            match grpc.unary(request, path(call.method), Raw).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                // Nothing was sent: another connection takes the call, without a pause.
+                Err(status) if is_unsent(&status) && resends.next().is_some() => {
+                    tokio::task::yield_now().await
+                }
+                Err(status) => return Err(failure(&status)),
+            }
         }
-        let mut grpc = Grpc::new(channel);
-        grpc.ready().await.map_err(|error| Failure::local("UNAVAILABLE", chain(&error)))?;
-        let answer = grpc.unary(request, path(call.method), Raw).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| failure(&status))
     }
 }
 
@@ -87,7 +98,7 @@ impl Transport for Channels {
         Box::pin(async move {
             let Some(servers) = self.servers() else { return Err(closed()) };
             let deadline = Instant::now() + call.timeout;
-            let answered = timeout_at(deadline, self.unary(&servers, call, deadline)).await;
+            let answered = timeout_at(deadline, self.unary(&servers, &call, deadline)).await;
             answered.unwrap_or_else(|_| Err(Failure::local("DEADLINE_EXCEEDED", servers.why())))
         })
     }

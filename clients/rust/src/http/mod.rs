@@ -12,8 +12,8 @@
 //! # }
 //! ```
 
-mod rules;
-mod settings;
+pub(crate) mod rules;
+pub(crate) mod settings;
 
 use std::{
     any::Any,

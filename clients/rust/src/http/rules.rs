@@ -13,7 +13,7 @@ const KEY_MAX: usize = 255;
 ///
 /// Bare, as most clients send it: visible characters without the comma by which proxies join two headers. Or a string of
 /// structured fields.
-pub(super) fn key_of(values: &[&HeaderValue]) -> Option<String> {
+pub(crate) fn key_of(values: &[&HeaderValue]) -> Option<String> {
     let [value] = values else { return None };
     let text = value.to_str().ok()?;
     let key = match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
@@ -41,7 +41,7 @@ fn unquoted(quoted: &str) -> Option<String> {
 }
 
 /// How the claim of an answered request is settled.
-pub(super) fn settled(
+pub(crate) fn settled(
     settings: &Settings,
     answer: &Response<Bytes>,
     whole: bool,
@@ -60,7 +60,7 @@ pub(super) fn settled(
 }
 
 /// How the claim of a request is settled whose effect is unknown.
-pub(super) fn failure(reason: String, announced: bool) -> Steer {
+pub(crate) fn failure(reason: String, announced: bool) -> Steer {
     let reason = Some(reason);
     if announced {
         Steer::Park { reason }
@@ -89,7 +89,7 @@ fn stored(settings: &Settings, answer: &Response<Bytes>, whole: bool) -> Vec<u8>
 }
 
 /// The answer to a repeat, and whether its body is left out. The effect happened also where no result is stored.
-pub(super) fn replayed(outcome: &Outcome) -> (Response<Bytes>, bool) {
+pub(crate) fn replayed(outcome: &Outcome) -> (Response<Bytes>, bool) {
     let result = outcome.result.clone().unwrap_or_default();
     let read = read_back(&result);
     let (mut answer, omitted) = read.unwrap_or_else(|| (Response::new(Bytes::new()), true));
@@ -114,13 +114,13 @@ fn read_back(result: &Bytes) -> Option<(Response<Bytes>, bool)> {
 }
 
 /// An answer to a repeat, marked as that.
-pub(super) fn marked(mut answer: Response<Bytes>) -> Response<Bytes> {
+pub(crate) fn marked(mut answer: Response<Bytes>) -> Response<Bytes> {
     answer.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     answer
 }
 
 /// The answer where there is none of the application: it did not run, or its claim was lost amid it.
-pub(super) fn refused(outcome: &Outcome) -> Response<Bytes> {
+pub(crate) fn refused(outcome: &Outcome) -> Response<Bytes> {
     match (outcome.reason.as_deref(), outcome.advice) {
         (Some("fingerprint_mismatch"), _) => {
             problem(422, "this Idempotency-Key was used with another body", None)
@@ -137,22 +137,22 @@ pub(super) fn refused(outcome: &Outcome) -> Response<Bytes> {
     }
 }
 
-pub(super) fn malformed() -> Response<Bytes> {
+pub(crate) fn malformed() -> Response<Bytes> {
     let title = "Idempotency-Key must be there once: 1 to 255 visible ASCII characters, or a quoted string";
     problem(400, title, None)
 }
 
-pub(super) fn missing() -> Response<Bytes> {
+pub(crate) fn missing() -> Response<Bytes> {
     problem(400, "this request needs the header Idempotency-Key", None)
 }
 
-pub(super) fn closing() -> Response<Bytes> {
+pub(crate) fn closing() -> Response<Bytes> {
     let later = Advice::RetryLater { after: std::time::Duration::from_secs(1) };
     problem(503, "this server is shutting down", Some(later))
 }
 
 /// An answer of the layer itself (RFC 9457). With an advice to retry later it names the time.
-pub(super) fn problem(status: u16, title: &str, advice: Option<Advice>) -> Response<Bytes> {
+pub(crate) fn problem(status: u16, title: &str, advice: Option<Advice>) -> Response<Bytes> {
     let mut answer = Response::new(Bytes::from(json!({ "title": title, "status": status }).to_string()));
     *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = answer.headers_mut();
@@ -165,7 +165,7 @@ pub(super) fn problem(status: u16, title: &str, advice: Option<Advice>) -> Respo
 }
 
 /// The answer as it is sent: its server adds the length of its body.
-pub(super) fn sent(mut answer: Response<Bytes>) -> Response<Bytes> {
+pub(crate) fn sent(mut answer: Response<Bytes>) -> Response<Bytes> {
     let headers: &mut HeaderMap = answer.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     headers.remove(header::TRANSFER_ENCODING);

@@ -165,7 +165,7 @@ impl Settings {
     }
 }
 
-pub(super) fn source_of(tenant: &str, method: &str, route: &str) -> String {
+pub(crate) fn source_of(tenant: &str, method: &str, route: &str) -> String {
     let encoded = [tenant, method, route].map(|part| utf8_percent_encode(part, &ENCODED).to_string());
     let source = encoded.join("/");
     if source.len() <= SOURCE_MAX {

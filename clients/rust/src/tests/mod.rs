@@ -1,0 +1,12 @@
+//! Tests of the rules over a scripted ledger, in time that passes only where all tasks wait.
+
+mod balance;
+mod calls;
+mod connection;
+mod delivery;
+mod hold;
+#[cfg(feature = "http")]
+mod http_rules;
+mod key;
+mod report;
+mod world;
