@@ -85,7 +85,7 @@ impl Channels {
                 Ok(answer) => return Ok(answer.into_inner()),
                 // Nothing was sent: another connection takes the call, without a pause.
                 Err(status) if is_unsent(&status) && resends.next().is_some() => {
-                    tokio::task::yield_now().await
+                    tokio::task::yield_now().await;
                 }
                 Err(status) => return Err(failure(&status)),
             }
