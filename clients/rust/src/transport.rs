@@ -87,6 +87,8 @@ impl Channels {
                 Err(status) if is_unsent(&status) && resends.next().is_some() => {
                     tokio::task::yield_now().await;
                 }
+                // The channel ends a call at its deadline with another status.
+                Err(_) if Instant::now() >= deadline => return Err(late(servers)),
                 Err(status) => return Err(failure(&status)),
             }
         }
@@ -99,9 +101,13 @@ impl Transport for Channels {
             let Some(servers) = self.servers() else { return Err(closed()) };
             let deadline = Instant::now() + call.timeout;
             let answered = timeout_at(deadline, self.unary(&servers, &call, deadline)).await;
-            answered.unwrap_or_else(|_| Err(Failure::local("DEADLINE_EXCEEDED", servers.why())))
+            answered.unwrap_or_else(|_| Err(late(&servers)))
         })
     }
+}
+
+fn late(servers: &Servers) -> Failure {
+    Failure::local("DEADLINE_EXCEEDED", servers.why())
 }
 
 fn closed() -> Failure {
