@@ -153,7 +153,7 @@ async fn keep(shared: Arc<Shared>, address: SocketAddr) {
     }
 }
 
-/// A channel with one connection, and a token that is cancelled when the connection takes no more calls.
+/// A channel with one connection, and a token that is cancelled when the connection accepts no further calls.
 async fn connect(target: &Target, address: SocketAddr) -> Result<(Channel, CancellationToken), Problem> {
     let endpoint = Endpoint::from(target.uri.clone())
         .user_agent(concat!("idempotency-ledger-client/", env!("CARGO_PKG_VERSION")))?
@@ -219,9 +219,9 @@ async fn health(shared: &Shared, address: SocketAddr, channel: &Channel, pause: 
     }
 }
 
-/// The call was not sent: its connection takes no more calls (GOAWAY), even if some are still under way.
+/// The call was not sent: its connection accepts no further calls (GOAWAY), even if some are still under way.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection takes no more calls")]
+#[error("the connection accepts no further calls")]
 struct NoMoreCalls;
 
 /// Whether an error says that the call was certainly not sent.

@@ -216,7 +216,7 @@ impl Hold {
         }
     }
 
-    /// Renews the lease at a third of it until the claim is settled or lost; says so to the handler where it is lost.
+    /// Renews the lease at a third of it until the claim is settled or lost; the handler learns of the loss.
     pub(crate) async fn keep(self: Arc<Self>) {
         if let Some(reason) = self.renewing().await {
             self.loss.send_modify(|loss| loss.reason = Some(reason.into()));

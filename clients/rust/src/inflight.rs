@@ -25,12 +25,12 @@ impl Inflight {
         self.0.send_if_modified(|state| {
             taken = !state.closing;
             state.count += usize::from(taken);
-            false // Nobody waits for more deliveries.
+            false // No task waits for more deliveries.
         });
         taken.then(|| Entered(Arc::clone(self)))
     }
 
-    /// Takes no new delivery.
+    /// Refuses new deliveries.
     pub(crate) fn stop(&self) {
         self.0.send_modify(|state| state.closing = true);
     }

@@ -130,7 +130,7 @@ impl Ledger {
         }
     }
 
-    /// Takes no new delivery, and lets running effects end and settle, for at most `grace`.
+    /// Refuses new deliveries, and lets running effects end and settle, for at most `grace`.
     ///
     /// A delivery whose claim arrives meanwhile gives it back. Returns false where an effect still runs: it may go on, and
     /// the process should end; the lease then ends by itself.

@@ -49,7 +49,7 @@ impl Ledger {
                     Err(Handed(Some(Guard { claim: Claim { hold }, inner, held: Some((kept, entered)) })))
                 }
             };
-            drop(answer.send(claimed)); // What nobody receives is given back as it is dropped.
+            drop(answer.send(claimed)); // What is not received is given back as it is dropped.
         }));
         match answered.await {
             Ok(Ok(outcome)) => Ok(Claimed::Answered(outcome)),

@@ -36,7 +36,7 @@ mod with {
             Self { consumer: consumer.to_owned(), instruments: OnceLock::new() }
         }
 
-        /// Runs the work of a delivery in a span of its own, and measures it.
+        /// Runs the work of a delivery in a separate span, and measures it.
         pub(crate) async fn delivery(&self, parent: Parent, work: impl Future<Output = Outcome>) -> Outcome {
             let (tracer, duration) = self.instruments.get_or_init(|| {
                 let meter = global::meter(NAME);

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(feature = "make")]
 fn make(protos: &std::path::Path, target: &std::path::Path) -> Result<(), Box<dyn Error>> {
-    // Without comments, which stand in the protobuf files: the messages are private, and nobody reads them here.
+    // Without comments, which stand in the protobuf files: the messages are private.
     let mut compiler = protox::Compiler::new([protos])?;
     compiler.include_imports(true).include_source_info(false).open_file(FILE)?;
     tonic_prost_build::configure()

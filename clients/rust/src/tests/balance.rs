@@ -45,7 +45,7 @@ impl Known {
         Self::at("127.0.0.1:0".parse().unwrap(), name).await
     }
 
-    /// In good order: its connections are told to go away.
+    /// In good order: its connections get GOAWAY.
     async fn stops(self) -> SocketAddr {
         self.health.set_service_status("accepting", ServingStatus::NotServing).await;
         self.stop.send(()).unwrap();

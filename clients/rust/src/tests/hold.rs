@@ -119,14 +119,14 @@ async fn process_that_stood_still_asks_once_more() {
     for (then, kept) in [(renewed(LEASE), true), (refused("LEASE_LOST", "RETRY_LATER"), false)] {
         let script = Script::of([grant(acquired()), then, completed()]);
         let lost = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&lost);
+        let noted = Arc::clone(&lost);
         let outcome = script.ledger().process(key(), async move |claim| {
             tokio::task::yield_now().await;
-            // All timers are late at once, as after a SIGSTOP.
+            // All timers are late together, as after a SIGSTOP.
             tokio::time::advance(Duration::from_secs(40)).await;
             tokio::select! {
                 biased;
-                _ = claim.cancelled() => told.store(true, SeqCst),
+                _ = claim.cancelled() => noted.store(true, SeqCst),
                 () = sleep(Duration::from_secs(1)) => {}
             }
             claim.check()?;

@@ -92,7 +92,7 @@ async fn main() {
             }
             Some("process") => drop(tokio::spawn(process(ledgers[&named].clone(), command))),
             Some("go") => go(&text(&command, "call")),
-            other => panic!("there is no command {other:?}"),
+            other => panic!("the command is not known: {other:?}"),
         }
     }
 }

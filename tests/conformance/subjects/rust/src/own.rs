@@ -138,7 +138,7 @@ impl Forms {
         let dropped = Arc::new(Notify::new());
         let tell = Arc::clone(&dropped);
         let outcome = self.ledger.process(self.key("lost-handler"), async move |_| {
-            let _told = Told(tell);
+            let _ended = Ended(tell);
             std::future::pending::<Result<(), Steer>>().await
         });
         let outcome = outcome.await?;
@@ -171,9 +171,9 @@ impl Forms {
     }
 }
 
-struct Told(Arc<Notify>);
+struct Ended(Arc<Notify>);
 
-impl Drop for Told {
+impl Drop for Ended {
     fn drop(&mut self) {
         self.0.notify_one();
     }

@@ -59,7 +59,7 @@ async fn application(request: Request<Body>) -> Result<Response<Body>, Problem> 
                 let status = step["status"].as_u64().and_then(|status| u16::try_from(status).ok());
                 return Ok(answer(status.expect("a status"), content(step, "body")));
             }
-            (other, _) => panic!("there is no step {other:?}"),
+            (other, _) => panic!("the step is not known: {other:?}"),
         }
     }
     Ok(answer(204, Vec::new()))

@@ -43,7 +43,7 @@ pub(crate) async fn handle(
             Some("complete") => drop(claim.complete(content(step, "result")).await),
             Some("raise") => return Err(raised(step)),
             Some("return") => return Ok(content(step, "result")),
-            other => panic!("there is no step {other:?}"),
+            other => panic!("the step is not known: {other:?}"),
         }
     }
     Ok(Vec::new())

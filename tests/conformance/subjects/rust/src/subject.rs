@@ -103,7 +103,7 @@ async fn main() {
                 let stop = Shutdown::new(grace).expect("the signals can be handled");
                 tokio::spawn(shutdown(stop, grace, ledgers.values().cloned().collect(), running.clone()));
             }
-            other => panic!("there is no command {other:?}"),
+            other => panic!("the command is not known: {other:?}"),
         }
     }
 }
