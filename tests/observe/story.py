@@ -152,7 +152,7 @@ STORIES = [
      [("idempotency_ledger_attempts_failed_total", {"consumer": "poison", "event_type": "order.paid", "kind": "retryable"}, "grows"),
       ("idempotency_ledger_entries", {"consumer": "poison", "state": "parked"}, "stands")],
      ("event", "parked", "poison"), ("Parked", {"consumer": "poison"})),
-    ("a holder vanishes, and another one gets its message; of a second message nobody claims", "stale",
+    ("a holder vanishes, and another one gets its message; a second message is not claimed again", "stale",
      [("idempotency_ledger_entries_oldest_seconds", {"consumer": "stale", "kind": "expired"}, "stands")],
      ("event", "reclaimed", "stale"), ("StaleLeases", {"consumer": "stale"})),
     ("an id comes again with another payload", "clash",
