@@ -35,7 +35,7 @@ MINE = 'consumer=~"$consumer"'
 OURS = 'grpc_service=~"idempotency.ledger.*"'
 CLAIM_CALLS = OURS + ', grpc_method=~"Claim|BatchClaim"'
 
-# Title, query, unit, from where on it is yellow and red; None: there is no bad value. The first one is bad below.
+# Title, query, unit, from where on it is yellow and red; None: no value is bad. The first one is bad below.
 WELL = [
     ("Servers that serve", "sum(idempotency_ledger_store_ready) or vector(0)", "short", "none is red"),
     ("Servers without a store", "sum(1 - idempotency_ledger_store_ready)", "short", (1, 1)),
@@ -87,7 +87,7 @@ ROWS = [
          [(f"max by (consumer, state) (idempotency_ledger_entries{{{MINE}, state!='completed'}})", "{{consumer}} {{state}}")]),
         ("Age of the oldest", "expired: since its lease and grace are over", "s",
          [(f"max by (consumer, kind) (idempotency_ledger_entries_oldest_seconds{{{MINE}}})", "{{consumer}} {{kind}}")]),
-        ("Expired claims", "Nobody has claimed their messages again", "short",
+        ("Expired claims", "Their messages were not claimed again", "short",
          [(f"max by (consumer) (idempotency_ledger_entries_expired{{{MINE}}})", "{{consumer}}")]),
         ("At most one attempt left", "Before they are parked", "short",
          [(f"max by (consumer) (idempotency_ledger_entries_near_exhaustion{{{MINE}}})", "{{consumer}}")]),
@@ -130,7 +130,7 @@ ROWS = [
         ("Refusals", "By the reason of the error", "ops", [(rate("idempotency_ledger_refusals_total", "reason"), "{{reason}}")]),
         ("Callers that were refused", "UNAUTHENTICATED: no valid credential. CONSUMER_NOT_ALLOWED: no right", "ops",
          [(rate("idempotency_ledger_refusals_total", "reason", 'reason=~"UNAUTHENTICATED|CONSUMER_NOT_ALLOWED"'), "{{reason}}")]),
-        ("Days until the certificate ends", "Nobody can connect to the server then; nothing here: no TLS", "d",
+        ("Days until the certificate ends", "No client can connect to the server then; nothing here: no TLS", "d",
          [("min by (instance) (idempotency_ledger_tls_certificate_expiry_timestamp_seconds - time()) / 86400", "{{instance}}")]),
         ("Files of TLS, tokens and rights that fail", "What was read before stays in force", "short",
          [("sum by (instance, setting) (idempotency_ledger_credential_files_failing)", "{{instance}} {{setting}}")]),
@@ -140,7 +140,7 @@ ROWS = [
         ("Bytes in memory", "Requests under way, answers that are not read, and commands that wait or are at work", "bytes",
          [("sum(idempotency_ledger_request_bytes)", "requests"), ("sum(idempotency_ledger_answer_bytes)", "answers"),
           ("sum(idempotency_ledger_queue_bytes)", "commands")]),
-        ("Calls ended", "For want of progress, or since clients held too much", "ops",
+        ("Calls ended", "Without progress, or since clients held too much", "ops",
          [("sum by (why) (rate(idempotency_ledger_streams_ended_total[$__rate_interval]))", "{{why}}"),
           ("sum by (resource) (rate(idempotency_ledger_server_full_total[$__rate_interval]))", "server full: {{resource}}")]),
     ]),

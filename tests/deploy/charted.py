@@ -73,7 +73,7 @@ REFUSED = [
     ({"settings": {"sessions": 8}}, "must be at least 104"),
     ({"database": {"connections": 63}}, "must be at least 64"),
     ({"autoscaling": {"enabled": True, "max": 2}}, "autoscaling.max is 2, must be at least replicas, 3"),
-    ({"tokens": {"secret": ""}}, "nobody would be known"),
+    ({"tokens": {"secret": ""}}, "no caller could be authenticated"),
     ({"tls": {"clients": True}}, "tls.clients needs tls.secret"),
     ({"migration": {"grantTo": "ledger_app"}}, "migration.grantTo needs migration.secret"),
     ({"migration": {"grantTo": "ledger_app", "secret": "idempotency-ledger-database"}}, "the same Secret"),

@@ -16,7 +16,7 @@
   {{- fail (printf "database.connections is %d, must be at least %d: %s and one more while servers are replaced, each with up to %d connections, twice settings.sessions (%d) and 6. Lower one of these, or let the database have more max_connections" (int .Values.database.connections) $needed $asked $each $sessions) -}}
 {{- end -}}
 {{- if not (or .Values.tokens.secret .Values.tls.clients .Values.settings.trusted_proxies (contains "[issuers." .Values.tables)) -}}
-  {{- fail "nobody would be known: set tokens.secret, tls.clients, settings.trusted_proxies or [issuers.NAME] in tables" -}}
+  {{- fail "no caller could be authenticated: set tokens.secret, tls.clients, settings.trusted_proxies or [issuers.NAME] in tables" -}}
 {{- end -}}
 {{- if and .Values.tls.clients (not .Values.tls.secret) -}}
   {{- fail "tls.clients needs tls.secret, with ca.crt in it" -}}
