@@ -20,7 +20,7 @@ key = pb.EntryKey(consumer="quickstart", source="shop", id=f"order-{uuid.uuid4()
 
 
 def deliver():
-    """A delivery of the message: each has a claim_id of its own."""
+    """A delivery of the message: each has its own claim_id."""
     answer = ledger.Claim(pb.ClaimRequest(key=key, claim_id=str(uuid.uuid4()), owner="quickstart"), timeout=5)
     print(f"Claim     -> {answer.WhichOneof('verdict')}, advice {pb.Advice.Name(answer.advice)}")
     return answer

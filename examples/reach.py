@@ -11,7 +11,7 @@ import grpc
 
 
 class Token(grpc.AuthMetadataPlugin):
-    """Reads its file for each call, so that a token which is replaced there is in force at once."""
+    """Reads its file for each call, so that a token which is replaced there is in force immediately."""
 
     def __init__(self, file):
         self._file = pathlib.Path(file)

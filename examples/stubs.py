@@ -4,7 +4,7 @@ A service of yours makes them once, in its build. FOLDER is one that its program
     python examples/stubs.py FOLDER
 
 The compiler's own name for the package is `idempotency`. A module of yours with that name would hide
-the stubs or be hidden by them, so they get a name of their own.
+the stubs or be hidden by them, so they get another name.
 """
 
 import hashlib

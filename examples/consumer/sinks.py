@@ -1,6 +1,6 @@
 """Three downstreams side by side, in one SQLite file that survives a kill -9.
 
-plain          does what it is told, as often as it is told: it counts every effect.
+plain          carries out every request, repeats included: it counts every effect.
 fenced         keeps one effect per message, with the token of the claim that wrote it. A write with
                an older token is refused; a newer one overwrites. So it must be a downstream whose
                effect is a state that can be set again, not a payment.

@@ -1,4 +1,4 @@
-"""What differs between the databases that a guard may be in. Copy what you need: each has a driver of its own.
+"""What differs between the databases that a guard may be in. Copy what you need: each has its own driver.
 
 Every connection commits by itself, so that nothing but `begin` begins a transaction: an ORM or a driver that reads
 something first would have taken a snapshot before the guard row is inserted. Take a connection for the guard alone.
@@ -7,7 +7,7 @@ something first would have taken a snapshot before the guard row is inserted. Ta
 import sqlite3
 import urllib.parse
 
-LOCK_WAIT = 2  # seconds that a statement waits for somebody else's row: far shorter than a lease
+LOCK_WAIT = 2  # seconds that a statement waits for a row lock of another session: far shorter than a lease
 SILENCE = 10  # seconds without an answer after which a connection is given up
 
 

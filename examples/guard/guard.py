@@ -18,7 +18,7 @@ class Undecided(Exception):
 
 
 class WrongRow(Exception):
-    """The guard row under this key names another message, has no result, or is gone. Somebody else writes this table,
+    """The guard row under this key names another message, has no result, or is gone. Another program writes this table,
     names are cut or folded, or the effect has ended the transaction: settle nothing, stop, and tell a person."""
 
 
@@ -44,7 +44,7 @@ class Claim:
 
 
 def once(database, claim, effect):
-    """Has the effect unless somebody had it before; returns the result of the attempt that had it, for Complete.
+    """Has the effect unless an earlier attempt had it; returns the result of the attempt that had it, for Complete.
 
     `effect` is given `database.execute`, writes by nothing else, neither begins nor ends a transaction, catches no
     error of the database, and returns the result as bytes. What else it raises leaves this function after a rollback:

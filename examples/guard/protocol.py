@@ -112,7 +112,7 @@ async def renew(ledger, held, every):
 
 
 async def repeat(call, request):
-    """Sends the identical request again where nobody knows whether it was applied, or the ledger asks for it."""
+    """Sends the identical request again where it is unknown whether it was applied, or the ledger asks for it."""
     for left in reversed(range(TRIES)):
         try:
             return await call(request, timeout=DEADLINE)

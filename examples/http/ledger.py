@@ -101,7 +101,7 @@ class Ledger:
             wait = min(wait * 2, 2)
 
     async def once(self, method, body, left):
-        """`left`: when the server is to have answered, in seconds. It ends a wait before that."""
+        """`left`: the seconds within which the server must answer. It ends a wait before that."""
         reader, writer = await asyncio.open_connection(self.host.strip("[]"), self.port, ssl=self.tls)
         try:
             writer.write(f"POST {SERVICE}{method} HTTP/1.1\r\nhost: {self.address}\r\ncontent-type: application/json\r\n"
