@@ -34,7 +34,7 @@ bare_root_network() {
     carry "${CARGO_HOME:-$HOME/.cargo}/config.toml"
     for name in $(network_variables); do
         value=${!name}
-        # A variable may name a file or a folder; what the root has of its own, it keeps.
+        # A variable may name a file or a folder; where the root has its own, that one stays.
         [[ $value == /* && ! -e $ROOT$value ]] && carry "$value"
     done
     quietly chroot "$ROOT" update-ca-certificates
@@ -58,7 +58,7 @@ network_variables() {
 }
 
 # bare_root_run COMMAND...: as root of ROOT, with nothing of this machine but its network and, read-only
-# in /opt/rust, its Rust. In namespaces of its own: mounts and processes end with it, however it ends.
+# in /opt/rust, its Rust. In separate namespaces: mounts and processes end with the command, however it ends.
 bare_root_run() {
     local name variables=()
     for name in $(network_variables); do variables+=("$name=${!name}"); done

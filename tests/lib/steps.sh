@@ -1,25 +1,25 @@
 # shellcheck shell=bash
 # The steps of `tests/run`: each installs what it needs, and fails loudly. None skips silently.
 
-# In their order: the name, then what it proves.
+# In their order: the name, then what the step shows.
 # shellcheck disable=SC2034 # for tests/run
 STEPS=(
     "tools what the other steps need is there, or gets installed"
     "fmt the Rust code is formatted"
     "proto the protobuf files are clean, formatted, and compatible with the last release"
     "clippy no lint complains"
-    "test the tests and the small sizes of the proofs pass, on SQLite and on a Postgres of their own"
+    "test the tests and the small sizes of the proofs pass, on SQLite and on a separate Postgres"
     "copies the copies of the tree in which bugs are seeded compile"
     "lints no lint complains with the features of other tests, or with none"
     "doc the documentation builds without a broken link"
-    "interleavings the batcher answers everybody once, under any schedule"
+    "interleavings the batcher answers each call once, under any schedule"
     "deny the dependencies' licences, versions and sources are allowed, no advisory is open"
     "bugs every seeded bug fits the code as it is, and nearly all of them compile"
-    "soak all harms at once for a minute: every history is linearizable"
+    "soak all faults at the same time for a minute: every history is linearizable"
     "mesh behind Envoy, and by the service config without it, restarts, kills and lost stores fail no call that need not fail"
-    "guard effects in the consumer's own database happen once, in Postgres, SQLite and MariaDB, whoever is killed or stopped"
+    "guard effects in the consumer's own database happen once, in Postgres, SQLite and MariaDB, whichever process is killed or stopped"
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
-    "pgbouncer behind PgBouncer the wire tells the same and nothing is lost, in session and in transaction mode"
+    "pgbouncer behind PgBouncer the answers are the same and nothing is lost, in session and in transaction mode"
     "readme the commands of the README work as they stand there"
     "operators the first day of an operator, the recipes and the replays, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
     "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
@@ -178,14 +178,14 @@ on_both_stores() {
     need postgres
     need_venv
     build_as_tested
-    # Side by side, since each mostly waits for leases and answers. What SQLite's says is told when both have ended.
-    local told code=0
-    told=$(mktemp)
-    (on_sqlite "$1") >"$told" 2>&1 &
+    # Side by side, since each mostly waits for leases and answers. The output for SQLite is printed when both have ended.
+    local sqlite_output code=0
+    sqlite_output=$(mktemp)
+    (on_sqlite "$1") >"$sqlite_output" 2>&1 &
     on_postgres "$1" || code=$?
     wait $! || code=$?
-    cat "$told"
-    rm -f "$told"
+    cat "$sqlite_output"
+    rm -f "$sqlite_output"
     return "$code"
 }
 

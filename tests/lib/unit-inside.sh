@@ -26,16 +26,16 @@ served() {
 property() { systemctl show --property "$1" --value idempotency-ledger; }
 main() { property MainPID; }
 
-# As it is installed, on SQLite. The last line of the block asks at once, perhaps too early.
+# As it is installed, on SQLite. The last line of the block asks immediately, perhaps too early.
 block 1 | sed '$d' | bash -eux || fail "it does not start"
 served
 echo "installed as README.md says, and it serves"
 idempotency-ledger policy set payments --lease 2m --reason proof >/dev/null
 
 # It tells systemd that it serves, and that it lives.
-[[ $(property Type) == notify && $(property SubState) == running ]] || fail "systemd was not told that it serves"
+[[ $(property Type) == notify && $(property SubState) == running ]] || fail "it has not notified systemd that it serves"
 heard=$(property WatchdogTimestampMonotonic)
-for tries in {1..40}; do
+for _ in {1..40}; do
     [[ $(property WatchdogTimestampMonotonic) == "$heard" ]] || break
     sleep 1
 done
@@ -49,7 +49,7 @@ grep -Eq '^NoNewPrivs:\s+1$' "$status" || fail "it may get new privileges"
 grep -Eq '^Seccomp:\s+2$' "$status" || fail "its system calls are not filtered"
 grep -Eq '^CapBnd:\s+0+$' "$status" || fail "it has capabilities"
 [[ $(stat -c %a "/proc/$(main)/cwd/data/ledger.db") == 600 ]] || fail "others may read the ledger"
-echo "it runs as a user of its own, without privileges, its system calls filtered"
+echo "it runs as a separate user, without privileges, its system calls filtered"
 
 began=$SECONDS
 systemctl stop idempotency-ledger
@@ -86,7 +86,7 @@ echo "moved to Postgres: migrated as README.md says, and it serves"
 sed -i 's|^#\(IDEMPOTENCY_LEDGER_LISTEN\)=.*|\1=0.0.0.0:50051|' /etc/idempotency-ledger/environment
 systemctl restart idempotency-ledger || true
 sleep 1
-idempotency-ledger health >/dev/null 2>&1 && fail "it listens for everybody, and knows nobody"
+idempotency-ledger health >/dev/null 2>&1 && fail "it listens beyond loopback without a source of identity"
 idempotency-ledger rights token operators 2>&1 >/root/token | { echo '[tokens]'; tail -n 1; } >/etc/idempotency-ledger/tokens.toml
 cp deploy/compose/rights.toml /etc/idempotency-ledger
 chmod 644 /etc/idempotency-ledger/*.toml

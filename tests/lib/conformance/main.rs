@@ -33,13 +33,13 @@ async fn main() -> Result<(), Failure> {
     let mut asked = vec![0; usize::try_from(u32::from_be_bytes(length))?];
     std::io::stdin().read_exact(&mut asked)?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let mut told = message(&pool, "ServerCompatResponse")?;
-    told.set_field_by_name("host", Value::String("127.0.0.1".to_owned()));
-    told.set_field_by_name("port", Value::U32(listener.local_addr()?.port().into()));
-    let told = told.encode_to_vec();
+    let mut response = message(&pool, "ServerCompatResponse")?;
+    response.set_field_by_name("host", Value::String("127.0.0.1".to_owned()));
+    response.set_field_by_name("port", Value::U32(listener.local_addr()?.port().into()));
+    let response = response.encode_to_vec();
     let mut out = std::io::stdout();
-    out.write_all(&u32::try_from(told.len())?.to_be_bytes())?;
-    out.write_all(&told)?;
+    out.write_all(&u32::try_from(response.len())?.to_be_bytes())?;
+    out.write_all(&response)?;
     out.flush()?;
     let service = Conformance { pool: pool.clone() };
     idempotency_ledger::rpc::any_service::serve(listener, service, &pool, SERVICE).await
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Failure> {
 
 fn message(pool: &DescriptorPool, name: &str) -> Result<DynamicMessage, Failure> {
     let full = format!("{PACKAGE}.{name}");
-    Ok(DynamicMessage::new(pool.get_message_by_name(&full).ok_or(format!("there is no {full}"))?))
+    Ok(DynamicMessage::new(pool.get_message_by_name(&full).ok_or(format!("unknown message {full}"))?))
 }
 
 /// The service, as gRPC calls it.
@@ -137,7 +137,10 @@ impl Conformance {
     }
 
     fn any(&self, of: &DynamicMessage) -> Result<DynamicMessage, Failure> {
-        let descriptor = self.pool.get_message_by_name("google.protobuf.Any").ok_or("there is no Any")?;
+        let descriptor = self
+            .pool
+            .get_message_by_name("google.protobuf.Any")
+            .ok_or("unknown message google.protobuf.Any")?;
         let mut any = DynamicMessage::new(descriptor);
         let url = format!("type.googleapis.com/{}", of.descriptor().full_name());
         any.set_field_by_name("type_url", Value::String(url));

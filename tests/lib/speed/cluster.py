@@ -85,7 +85,7 @@ class Cluster:
         self.port = free_port()
         with open(data / "postgresql.conf", "a", encoding="utf-8") as file:
             file.write(f"{self.settings}shared_buffers = {self.buffers_mib}MB\nport = {self.port}\nunix_socket_directories = '{self.home}'\n")
-        # A child, and a group of its own: a Ctrl-C ends the run first.
+        # A child in its own process group: a Ctrl-C ends the run first.
         with open(self.home / "log", "wb") as log:
             self.process = subprocess.Popen(_as_postgres([self.programs / "postgres", "-D", data]), cwd="/", stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, process_group=0)
@@ -147,12 +147,12 @@ class Cluster:
         return int(self.ask("postgres", "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
 
     def pages(self, database):
-        """How often a page of a table or an index was touched, by sessions that have ended: they tell it at their end."""
-        told = None
+        """The number of page touches of tables and indexes by ended sessions: a session reports its count when it ends."""
+        count = None
         for _ in range(100):
             sessions = int(self.ask("postgres", f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"))
-            last, told = told, int(self.ask("postgres", f"SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = '{database}'"))
-            if sessions == 0 and last == told:
+            last, count = count, int(self.ask("postgres", f"SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = '{database}'"))
+            if sessions == 0 and last == count:
                 break
             time.sleep(0.05)
-        return told
+        return count

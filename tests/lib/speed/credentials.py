@@ -1,4 +1,4 @@
-"""What a server and its clients need to know each other: a certificate, tokens and rights, in a folder of their own."""
+"""The credentials of a server and its clients: a certificate, tokens and rights, in a separate folder."""
 
 import base64
 import json

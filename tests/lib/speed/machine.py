@@ -71,7 +71,7 @@ class Snapshot:
         return Snapshot(ours, (user + nice + system) / TICK, stolen / TICK, sum(ticks) / TICK)
 
     def others_since(self):
-        """The part of the machine's CPU time that somebody else used since then, from 0 to 1."""
+        """The share of the machine's CPU time that other processes used since then, from 0 to 1."""
         now = Snapshot.now()
         others = (now.busy - self.busy) - (now.ours - self.ours) + (now.stolen - self.stolen)
         return max(0.0, others / max(now.everything - self.everything, 1 / TICK))

@@ -61,7 +61,7 @@ class Listening:
 
 
 def ledger(binary, url, *more, environment=None):
-    """With metrics at a port of its own: where the usual one is taken nothing is counted."""
+    """Starts a server with metrics at a free port: where the default port is taken nothing is counted."""
     observed = [] if "--observe-listen" in more else ["--observe-listen", "127.0.0.1:0"]
     return Listening([binary, "serve", "--listen", "127.0.0.1:0", "--log", "error", "--database-url", url, *observed, *more], environment)
 
@@ -78,7 +78,7 @@ def bench_command(binary, address, seconds, *more):
 
 @contextlib.contextmanager
 def flood(binary, address, seconds, *more):
-    """A load beside another one, which it outlives."""
+    """A background load that outlives the measured load."""
     process = subprocess.Popen(bench_command(binary, address, seconds, *more), env=clean_environment(), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     try:
@@ -86,7 +86,7 @@ def flood(binary, address, seconds, *more):
         said, problem = process.communicate()
         if process.returncode != 0:
             raise RuntimeError(f"the flood: {problem.strip()}")
-        process.told = json.loads(said)
+        process.report = json.loads(said)
     finally:
         process.kill()
         process.wait()
@@ -129,14 +129,14 @@ def pgbench(cluster, database, script, clients, seconds):
     command = [cluster.programs / "pgbench", "-n", "-M", "prepared", "-f", file, "-c", str(clients), "-j", str(min(clients, 2)),
                "-T", str(round(seconds)), *cluster.address(), database]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    told = {name: re.search(pattern, done.stdout) for name, pattern in {
+    figures = {name: re.search(pattern, done.stdout) for name, pattern in {
         "count": r"transactions actually processed: (\d+)",
         "rate": r"tps = ([\d.]+) \(without",
         "mean": r"latency average = ([\d.]+) ms"}.items()}
-    if done.returncode != 0 or not all(told.values()):
+    if done.returncode != 0 or not all(figures.values()):
         said = done.stderr.strip().splitlines()
         raise RuntimeError(f"pgbench with {clients} clients: {said[-1] if said else 'no transaction was done in time'}")
-    return {"count": int(told["count"][1]), "perSecond": float(told["rate"][1]), "meanMicros": float(told["mean"][1]) * 1e3}
+    return {"count": int(figures["count"][1]), "perSecond": float(figures["rate"][1]), "meanMicros": float(figures["mean"][1]) * 1e3}
 
 
 def sqlite_rows(folder, seconds):

@@ -29,7 +29,7 @@ SETTLE = ("UPDATE ledger.entries e SET version = e.version + 1, state = 4, close
 # runs of a round would differ by a third.
 WARM = ("SET enable_seqscan = off; SET enable_bitmapscan = off; SET max_parallel_workers_per_gather = 0;"
         " SELECT count(key) FROM ledger.entries WHERE key >= '00000000-0000-0000-0000-000000000000'")
-# Postgres as it is behind a slow disk: each statement that writes claims takes so much longer, and nobody's CPU time.
+# Postgres as it is with a slow disk: each statement that writes claims takes this much longer, without using CPU time.
 SLOW_SECONDS = 0.1
 SLOW = ("CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS"
         f" $$ BEGIN PERFORM pg_sleep({SLOW_SECONDS}); RETURN NULL; END $$;"
@@ -64,34 +64,34 @@ class Stage:
         return SCENARIOS[name][1](self)
 
     @contextlib.contextmanager
-    def measured(self, told, server=None, postgres=True):
-        """Adds to `told` what the stretch within cost each item: `told["items"]` is set within it."""
+    def measured(self, figures, server=None, postgres=True):
+        """Adds to `figures` the cost of an item within the block; the block must set `figures["items"]`."""
         pids = {"server": server, "postgres": self.cluster.pid if postgres else None}
         before = {name: machine.cpu_seconds(pid) for name, pid in pids.items() if pid}
         wal = self.cluster.wal_bytes() if postgres else None
         snapshot = machine.Snapshot.now()
         yield
         self.others = snapshot.others_since()
-        items = max(told["items"], 1)
+        items = max(figures["items"], 1)
         for name, seconds in before.items():
-            told[f"{name}_us"] = (machine.cpu_seconds(pids[name]) - seconds) * 1e6 / items
+            figures[f"{name}_us"] = (machine.cpu_seconds(pids[name]) - seconds) * 1e6 / items
         if wal is not None:
-            told["wal"] = (self.cluster.wal_bytes() - wal) / items
+            figures["wal"] = (self.cluster.wal_bytes() - wal) / items
 
-    def load(self, server, told, in_flight, *more, workload="claim", batch=1, connections=CONNECTIONS, ids="random", seconds=None,
+    def load(self, server, figures, in_flight, *more, workload="claim", batch=1, connections=CONNECTIONS, ids="random", seconds=None,
              scheme="http://"):
-        """The load of `bench`; adds its figures to `told`."""
+        """Runs `bench` and adds its report to `figures`."""
         shown = programs.bench(
             self.ledger, scheme + server.address, seconds or self.seconds, "--workload", workload, "--in-flight", str(in_flight),
             "--batch", str(batch), "--connections", str(max(connections, -(-in_flight // 256))), "--ids", ids, *more)
         first, last = ("Claim", "Complete") if batch == 1 else ("BatchClaim", "BatchSettle")
         calls = shown["calls"]
         counted = calls.get(last if workload == "pair" else first, {"answered": 0})
-        told.update(rate=shown["perSecond"], items=counted["answered"] * batch, created=shown["created"],
+        figures.update(rate=shown["perSecond"], items=counted["answered"] * batch, created=shown["created"],
                     client_us=shown["client"]["cpuSeconds"] * 1e6 / max(shown["count"], 1), refused=sum(shown["refused"].values()))
-        told.update({name: calls[first][name] for name in ("p50", "p99", "mean")})
+        figures.update({name: calls[first][name] for name in ("p50", "p99", "mean")})
         if "refused" in calls:
-            told["p99_refused"] = calls["refused"]["p99"]
+            figures["p99_refused"] = calls["refused"]["p99"]
 
     def database(self, name="measured"):
         """An empty ledger in Postgres, as a URL."""
@@ -124,7 +124,7 @@ class Stage:
         with programs.ledger(self.ledger, url) as server:
             # Completed, as nearly all of a real table is: claims that stay open are counted for the metrics, one by one.
             self.fill(server, self.rows, "pair", ids)
-            # A minute later the server looks at each once more, and its counts look at what it has not reached.
+            # A minute later the server reads each entry again, and its counts read the entries it has not reached.
             self.until(name, REACHED)
         return url
 
@@ -139,10 +139,10 @@ class Stage:
     def fill(self, server, rows, workload, ids="random", *more):
         made, seconds = 0, 1
         while made < rows:
-            told = {}
-            self.load(server, told, BATCHES_IN_FLIGHT, *more, workload=workload, batch=BATCH, ids=ids, seconds=seconds)
-            made += told["created"]
-            seconds = min(60, max(0.2, (rows - made) / max(told["rate"], 1)))
+            figures = {}
+            self.load(server, figures, BATCHES_IN_FLIGHT, *more, workload=workload, batch=BATCH, ids=ids, seconds=seconds)
+            made += figures["created"]
+            seconds = min(60, max(0.2, (rows - made) / max(figures["rate"], 1)))
 
 
 # What is traced goes to a server that takes it, and knows no traces.
@@ -160,94 +160,94 @@ def traced(in_flight):
 def service(in_flight, settings=(), environment=None, known_by=(), **load):
     """A load on a ledger over Postgres, whose callers are known by these credentials."""
     def run(stage):
-        told, url = {}, stage.database()
+        figures, url = {}, stage.database()
         server_flags, flags, scheme = stage.credentials.of(known_by) if known_by else ([], [], "http://")
         empty = int(stage.cluster.ask("measured", SIZE))
         pages = stage.cluster.pages("measured")
         with programs.ledger(stage.ledger, url, *settings, *server_flags, environment=environment) as server:
             stage.load(server, {}, in_flight, *flags, seconds=min(1, stage.seconds / 2), scheme=scheme, **load)
             peak = machine.PeakMemory(server.pid)
-            with stage.measured(told, server.pid):
-                stage.load(server, told, in_flight, *flags, scheme=scheme, **load)
-            told["rss_mib"] = peak.end()
-        told["disk"] = (int(stage.cluster.ask("measured", SIZE)) - empty) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
+            with stage.measured(figures, server.pid):
+                stage.load(server, figures, in_flight, *flags, scheme=scheme, **load)
+            figures["rss_mib"] = peak.end()
+        figures["disk"] = (int(stage.cluster.ask("measured", SIZE)) - empty) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
         # Of the statements before the measured stretch, too: all of them are the same.
-        told["pages"] = (stage.cluster.pages("measured") - pages) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
-        return told
+        figures["pages"] = (stage.cluster.pages("measured") - pages) / max(1, int(stage.cluster.ask("measured", ENTRIES)))
+        return figures
     return run
 
 
 def sqlite(in_flight, **load):
     """A load on a ledger over a SQLite file."""
     def run(stage):
-        told, folder = {}, pathlib.Path(tempfile.mkdtemp(prefix="ledger-speed.", dir="/var/tmp"))
+        figures, folder = {}, pathlib.Path(tempfile.mkdtemp(prefix="ledger-speed.", dir="/var/tmp"))
         try:
             with programs.ledger(stage.ledger, f"sqlite://{folder}/ledger.db") as server:
                 stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
-                with stage.measured(told, server.pid, postgres=False):
-                    stage.load(server, told, in_flight, **load)
+                with stage.measured(figures, server.pid, postgres=False):
+                    stage.load(server, figures, in_flight, **load)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return told
+        return figures
     return run
 
 
 def sqlite_rows(stage):
-    told, folder = {}, tempfile.mkdtemp(prefix="ledger-speed.", dir="/var/tmp")
+    figures, folder = {}, tempfile.mkdtemp(prefix="ledger-speed.", dir="/var/tmp")
     try:
-        with stage.measured(told, postgres=False):
+        with stage.measured(figures, postgres=False):
             shown = programs.sqlite_rows(folder, stage.seconds)
-            told.update(items=shown["count"], rate=shown["perSecond"])
+            figures.update(items=shown["count"], rate=shown["perSecond"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return told
+    return figures
 
 
 def pgbench(script, clients, rows=1):
     """A script of pgbench, which writes so many rows a transaction."""
     def run(stage):
-        told, database = {}, stage.cluster.fresh("measured")
+        figures, database = {}, stage.cluster.fresh("measured")
         stage.cluster.ask(database, programs.TABLE)
         stage.cluster.checkpoint()
         # It counts in whole seconds, of which its connections take a part.
         with contextlib.suppress(RuntimeError):
             programs.pgbench(stage.cluster, database, script, clients, 3)
-        with stage.measured(told):
+        with stage.measured(figures):
             shown = programs.pgbench(stage.cluster, database, script, clients, max(5, stage.seconds))
-            told.update(items=shown["count"] * rows, rate=shown["perSecond"] * rows, mean=shown["meanMicros"])
+            figures.update(items=shown["count"] * rows, rate=shown["perSecond"] * rows, mean=shown["meanMicros"])
         written = int(stage.cluster.ask(database, "SELECT count(*) FROM processed"))
-        told["disk"] = int(stage.cluster.ask(database, "SELECT pg_total_relation_size('processed')")) / max(1, written)
-        return told
+        figures["disk"] = int(stage.cluster.ask(database, "SELECT pg_total_relation_size('processed')")) / max(1, written)
+        return figures
     return run
 
 
 def echo(in_flight, **load):
     def run(stage):
-        told = {}
+        figures = {}
         with programs.Listening([stage.echo]) as server:
             stage.load(server, {}, in_flight, seconds=min(1, stage.seconds / 2), **load)
-            with stage.measured(told, server.pid, postgres=False):
-                stage.load(server, told, in_flight, **load)
-        return told
+            with stage.measured(figures, server.pid, postgres=False):
+                stage.load(server, figures, in_flight, **load)
+        return figures
     return run
 
 
 def full(ids, wal_compression="off"):
     """Claims on a full table, the first seconds after a checkpoint: each page that is touched first goes whole into the log."""
     def run(stage):
-        told, url = {"rows": stage.rows}, stage.full(ids)
+        figures, url = {"rows": stage.rows}, stage.full(ids)
         with stage.cluster.set("wal_compression", wal_compression), programs.ledger(stage.ledger, url) as server:
             stage.load(server, {}, 256, ids=ids, seconds=min(1, stage.seconds / 2))
             stage.cluster.checkpoint()
-            with stage.measured(told, server.pid):
-                stage.load(server, told, 256, ids=ids, seconds=max(FULL_SECONDS, stage.seconds))
-        return told
+            with stage.measured(figures, server.pid):
+                stage.load(server, figures, 256, ids=ids, seconds=max(FULL_SECONDS, stage.seconds))
+        return figures
     return run
 
 
 def purge(stage):
-    """Claims beside a purge that has more to do than it can: the store's clock is put forward beyond all retentions."""
-    told, url = {}, stage.database()
+    """Claims during a purge that cannot keep up: the store's clock is put forward beyond all retentions."""
+    figures, url = {}, stage.database()
     # More than a purge has taken in this time on any machine so far.
     wanted = round(max(20_000, 75_000 * stage.seconds))
     with programs.ledger(stage.ledger, url) as server:
@@ -260,62 +260,62 @@ def purge(stage):
     with programs.ledger(stage.ledger, url, "--purge-every", "100ms") as server:
         before = int(stage.cluster.ask("measured", ENTRIES))
         began = time.monotonic()
-        with stage.measured(told, server.pid):
-            stage.load(server, told, 256)
+        with stage.measured(figures, server.pid):
+            stage.load(server, figures, 256)
         after = int(stage.cluster.ask("measured", ENTRIES))
-        told["purged"] = (before + told["created"] - after) / (time.monotonic() - began)
-    if after <= told["created"]:
+        figures["purged"] = (before + figures["created"] - after) / (time.monotonic() - began)
+    if after <= figures["created"]:
         raise RuntimeError(f"the purge had nothing left to do within {stage.seconds} s: {before} entries were not enough")
-    return told
+    return figures
 
 
 def overload(stage):
     """10,000 calls, which Postgres cannot follow: more of them are under way than the queue has room for, and those are refused.
 
     At first they all begin at the same instant, and are read one after the other: that second is not measured."""
-    told, url = {}, stage.database()
+    figures, url = {}, stage.database()
     stage.cluster.ask("measured", SLOW)
     with programs.ledger(stage.ledger, url) as server:
-        with stage.measured(told, server.pid):
-            stage.load(server, told, 10_000, "--warm-up", "1s")
-            told["items"] = told["created"]
-    if not told["refused"]:
+        with stage.measured(figures, server.pid):
+            stage.load(server, figures, 10_000, "--warm-up", "1s")
+            figures["items"] = figures["created"]
+    if not figures["refused"]:
         raise RuntimeError("none was refused: there was room for all calls")
-    return told
+    return figures
 
 
-# A consumer with little to do, as its own p99 is told.
+# A consumer with little to do, whose own p99 is reported.
 FEW = ("--workload", "claim", "--rate", "200", "--in-flight", "64")
 FLOOD = ("--workload", "claim", "--batch", "1000", "--in-flight", "32", "--connections", "32", "--first-consumer", "1000")
 
 
 def flood(stage):
     """The claims of a consumer while nothing else happens, and while another one sends batches of 1,000 on 32 connections."""
-    told, url = {}, stage.database()
+    figures, url = {}, stage.database()
     with programs.ledger(stage.ledger, url) as server:
         programs.bench(stage.ledger, server.address, min(1, stage.seconds / 2), *FEW)
         calm = programs.bench(stage.ledger, server.address, stage.seconds, *FEW)
-        with stage.measured(told, server.pid):
-            with programs.flood(stage.ledger, server.address, stage.seconds + 2, *FLOOD) as beside:
+        with stage.measured(figures, server.pid):
+            with programs.flood(stage.ledger, server.address, stage.seconds + 2, *FLOOD) as flooding:
                 time.sleep(1)
                 flooded = programs.bench(stage.ledger, server.address, stage.seconds, *FEW)
-            told.update(items=beside.told["created"], rate=beside.told["perSecond"])
-    told.update(calm_p99=calm["calls"]["Claim"]["p99"], p99=flooded["calls"]["Claim"]["p99"])
-    return told
+            figures.update(items=flooding.report["created"], rate=flooding.report["perSecond"])
+    figures.update(calm_p99=calm["calls"]["Claim"]["p99"], p99=flooded["calls"]["Claim"]["p99"])
+    return figures
 
 
 def given_back(stage):
-    """The memory of a server at work, and a minute after 10,000 calls at once."""
-    told, url = {}, stage.database()
+    """The memory of a server under load, and a minute after 10,000 concurrent calls."""
+    figures, url = {}, stage.database()
     with programs.ledger(stage.ledger, url) as server:
         stage.load(server, {}, 256)
         time.sleep(REST)
-        told["before_mib"] = machine.resident_mib(server.pid)
-        with stage.measured(told, server.pid):
-            stage.load(server, told, 10_000)
+        figures["before_mib"] = machine.resident_mib(server.pid)
+        with stage.measured(figures, server.pid):
+            stage.load(server, figures, 10_000)
         time.sleep(REST)
-        told["rss_mib"] = machine.resident_mib(server.pid)
-    return told
+        figures["rss_mib"] = machine.resident_mib(server.pid)
+    return figures
 
 
 def start(stage):
@@ -326,9 +326,9 @@ def start(stage):
     began = machine.Snapshot.now()
     with programs.ledger(stage.ledger, url) as server:
         time.sleep(1)
-        told = {"items": 1, "start_ms": server.start_ms, "rss_mib": machine.resident_mib(server.pid)}
+        figures = {"items": 1, "start_ms": server.start_ms, "rss_mib": machine.resident_mib(server.pid)}
     stage.others = began.others_since()
-    return told
+    return figures
 
 
 # In this order in each round: what is compared was measured one after the other, or nearly so. The speed of a machine changes
@@ -372,11 +372,11 @@ SCENARIOS = {
     "sqlite-batch": ("BatchClaim of 100 on SQLite, 8 in flight", sqlite(BATCHES_IN_FLIGHT, batch=BATCH)),
     "full-v7": ("Claim, 256 in flight, on a full table, ids of version 7", full("v7")),
     "v7-256": ("Claim, 256 in flight, ids of version 7", service(256, ids="v7")),
-    "purge": ("Claim, 256 in flight, beside the purge", purge),
+    "purge": ("Claim, 256 in flight, during the purge", purge),
     "claim-256-3": ("Claim, 256 in flight, a third time", service(256)),
     "full-random": ("Claim, 256 in flight, on a full table, random ids", full("random")),
     "full-random-lz4": ("the same, wal_compression = lz4", full("random", wal_compression="lz4")),
-    "flood": ("Claim, 200 a second, beside a flood of batches", flood),
+    "flood": ("Claim, 200 a second, next to a large backlog", flood),
     "given-back": ("Claim, 10,000 in flight, and a minute without a call", given_back),
     "start": ("start, and memory without a call", start),
 }
