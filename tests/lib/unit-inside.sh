@@ -15,8 +15,8 @@ block() {
 }
 
 served() {
-    local tries
-    for tries in {1..100}; do
+    local _
+    for _ in {1..100}; do
         idempotency-ledger health >/dev/null 2>&1 && return
         sleep 0.1
     done
