@@ -80,7 +80,7 @@ async def main():
             print("ACK", flush=True)
         elif advice == pb.ADVICE_DEAD_LETTER:
             print("DEAD_LETTER", flush=True)
-        else:  # RETRY_LATER, and whatever a newer server may say
+        else:  # RETRY_LATER, and any advice that this client does not know
             print(f"RETRY_LATER {wait:.3f}", flush=True)
 
 

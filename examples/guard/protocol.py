@@ -1,4 +1,4 @@
-"""What a consumer does with one delivery of a message. Copy it: it knows the stubs, and no broker.
+"""What a consumer does with one delivery of a message. Copy it: it depends on the stubs, not on a broker.
 
 Each rule that it keeps is explained in docs/clients.md.
 """
@@ -17,7 +17,7 @@ from stubs import pb
 DOMAIN = "idempotency.ledger.v1"
 DEADLINE = 5.0  # seconds, of each call
 TRIES = 5
-REPEAT_WITHIN = 1.0  # seconds: what needs a longer wait than this is left to the next delivery
+REPEAT_WITHIN = 1.0  # seconds: a longer wait is left to the next delivery
 DEFAULT_WAIT = 1.0  # seconds before the next delivery where the ledger names no time
 MENDING_WAIT = 5.0  # seconds until a claim is tried again whose policy does not protect its effect
 ERROR_LENGTH = 2000  # characters: the ledger keeps no longer error
@@ -68,7 +68,7 @@ async def handle(ledger, claim_request, process, announce=False, repeat_announce
 
 
 async def settle(ledger, held, claim, process):
-    """Processes under the claim, which is renewed meanwhile, and tells the ledger what came of it."""
+    """Processes under the claim, which is renewed meanwhile, and reports the outcome to the ledger."""
     renewing = asyncio.create_task(renew(ledger, held, seconds(claim.lease) / 3))
     try:
         result = await process(claim)
@@ -76,7 +76,7 @@ async def settle(ledger, held, claim, process):
         failed = pb.FailRequest(kind=pb.FAILURE_KIND_RETRYABLE, error=str(error)[:ERROR_LENGTH], **held)
     except LeftOpen:
         raise
-    except Exception as error:  # perhaps there was an effect: a person finds out
+    except Exception as error:  # the effect may have happened: a person finds out
         failed = pb.FailRequest(kind=pb.FAILURE_KIND_PARK, error=type(error).__name__, **held)
     else:
         return await complete(ledger, held, result)
@@ -100,7 +100,7 @@ async def complete(ledger, held, result):
 
 
 async def renew(ledger, held, every):
-    """Keeps the claim until it is cancelled, or the ledger refuses: the settlement will hear the same."""
+    """Renews the claim until it is cancelled, or the ledger refuses: the settlement then gets the same refusal."""
     while True:
         await asyncio.sleep(every)
         try:
@@ -133,7 +133,7 @@ def advice_of(error):
 
 
 def details_of(error):
-    """The ledger's own ErrorInfo and the seconds of its RetryInfo. No ErrorInfo: a hop made the error."""
+    """The ledger's own ErrorInfo and the seconds of its RetryInfo. Without ErrorInfo a proxy made the error."""
     try:
         status = rpc_status.from_call(error)
     except ValueError:  # details that contradict the status are not the ledger's

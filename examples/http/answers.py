@@ -1,4 +1,4 @@
-"""Answers of HTTP: as an application sends them, as the ledger stores them, and as a repeat gets them."""
+"""HTTP responses: as an application sends them, as the ledger stores them, and as a repeat gets them."""
 
 import base64
 import json

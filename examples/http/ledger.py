@@ -17,7 +17,7 @@ ANSWER_BYTES_MAX = 16 << 20
 
 
 class Away(Exception):
-    """No answer that decides anything arrived, and nothing was done. `after`: when to ask again, in seconds."""
+    """No final answer arrived, and nothing was done. `after`: when to ask again, in seconds."""
 
     def __init__(self, after=1):
         super().__init__("the ledger cannot answer, and nothing was done")
@@ -81,7 +81,7 @@ class Ledger:
         return {"done": await asyncio.shield(working)}
 
     async def call(self, method, within, answer_within=ANSWER_WITHIN, **message):
-        """The answer. While no answer decides anything the identical request is repeated, for `within` seconds."""
+        """The answer. Until a final answer arrives the identical request is repeated, for `within` seconds."""
         until, wait, after = time.monotonic() + within, 0.05, 1
         while True:
             try:
