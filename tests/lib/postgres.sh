@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # A Postgres cluster to throw away. Postgres refuses to run as root: root starts it as `postgres`.
 
-# The folder of the server's programs: the one that is named, else the newest installed, else on the
-# PATH. Nothing when there is none.
+# Prints the folder of the server's programs: IDEMPOTENCY_LEDGER_TEST_PG_BIN, else the newest installed, else that
+# on the PATH. Prints nothing if Postgres is not installed.
 postgres_bin() {
     local newest
     newest=$(find /usr/lib/postgresql/*/bin -name initdb 2>/dev/null | sort -V | tail -n 1)
@@ -10,7 +10,7 @@ postgres_bin() {
     say "${IDEMPOTENCY_LEDGER_TEST_PG_BIN:-${newest%/initdb}}"
 }
 
-# as_postgres COMMAND...: as a user that may run Postgres, in a folder that every user may enter.
+# as_postgres COMMAND...: runs the command as a user that may run Postgres, in a folder that every user may enter.
 as_postgres() {
     if ((EUID == 0)); then
         (cd / && exec setpriv --reuid postgres --regid postgres --clear-groups "$@")
@@ -21,7 +21,7 @@ as_postgres() {
 
 free_port() { python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# Starts a cluster and sets POSTGRES_URL. It ends with this shell, or by postgres_stop.
+# Starts a cluster and sets POSTGRES_URL. The cluster ends with this shell, or by postgres_stop.
 postgres_start() {
     local bin password port options
     bin=$(postgres_bin)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# The scripts in Python: consumers of the server as its users write them, run against a real one.
+# Runs scripts in Python, which use the server as its users do, against a real server.
 
-# The server's program, built from this tree.
+# Prints the path of the server's program, built from this tree.
 server_binary() {
     local target
     target=$(cargo metadata --format-version 1 --no-deps --locked |
@@ -9,7 +9,7 @@ server_binary() {
     say "$target/debug/idempotency-ledger"
 }
 
-# on_sqlite SCRIPT: runs it against a server over a new SQLite file.
+# on_sqlite SCRIPT: runs the script against a server over a new SQLite file.
 on_sqlite() {
     local home binary code=0
     binary=$(server_binary)
@@ -20,7 +20,7 @@ on_sqlite() {
     return "$code"
 }
 
-# on_postgres SCRIPT: runs it against a server over a new cluster.
+# on_postgres SCRIPT: runs the script against a server over a new cluster.
 on_postgres() {
     local binary code=0
     binary=$(server_binary)

@@ -1,16 +1,16 @@
 # shellcheck shell=bash
-# How the scripts speak: one voice, and no output lost.
+# Messages of the scripts, in one form.
 
-# Prints one line of news.
+# Prints one line.
 say() { printf '%s\n' "$*"; }
 
-# Ends with a reason; a reason may be a command that mends it.
+# Prints the reason and exits with 1; the reason may contain the command that helps.
 die() {
     printf '%s: %s\n' "tests/${0##*/}" "$*" >&2
     exit 1
 }
 
-# quietly COMMAND...: its output is shown only when it fails.
+# quietly COMMAND...: runs the command, and prints its output only if it fails.
 quietly() {
     local log code=0
     log=$(mktemp)
@@ -20,5 +20,5 @@ quietly() {
     return "$code"
 }
 
-# closing_line PASSED FAILED: the last line of a run, for people and for machines that count.
+# closing_line PASSED FAILED: prints the last line of a run, for people and for programs that count.
 closing_line() { printf '%d passed, %d failed\n' "$1" "$2"; }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The steps of `tests/run`: each installs what it needs, and fails loudly. None skips silently.
+# The steps of `tests/run`: each installs the programs that it needs, and fails loudly. No step skips silently.
 
 # In their order: the name, then what the step shows.
 # shellcheck disable=SC2034 # for tests/run
@@ -66,7 +66,7 @@ step_clippy() { cargo clippy --all-targets --locked --features crash-points -- -
 
 step_lints() {
     cargo clippy --lib --profile test --locked --features shuttle -- -D warnings
-    # As a newcomer builds it: without any feature.
+    # As a new contributor builds it: without any feature.
     cargo clippy --bin idempotency-ledger --example echo --profile test --locked -- -D warnings
 }
 
@@ -81,8 +81,8 @@ step_test() {
         say "NOT CHECKED: what the command line asks and shows at a terminal (this machine has no pseudo-terminals: is /dev/pts mounted?)"
         export LEDGER_TEST_NO_TERMINALS=1
     fi
-    # Most tests wait for leases, disks and what does not answer for a good part of their time: with a thread for each
-    # processor a third of the machine would have nothing to do.
+    # Most tests wait for leases, disks and timeouts for much of their time: with one thread for each processor a third
+    # of the machine would be idle.
     cargo test --locked --features crash-points -- --test-threads "$(($(nproc) + 3))"
 }
 
@@ -110,7 +110,7 @@ step_mutants() {
     tests/prove mutants --rotate 3
 }
 
-# Else `mutants` builds them, with less of the machine for itself.
+# Without this step `mutants` would build the copies, while other steps use the machine.
 step_copies() { tests/prove mutants --build --rotate 3; }
 
 step_bugs() { tests/prove mutants --compile --most; }
@@ -169,16 +169,16 @@ step_guard() {
     tests/prove guard --size small
 }
 
-# The very program of the tests: with the points at which a test may crash it.
-# It stands upon the dependencies that the tests have built: what only tests depend on asks some of them for more
-# features, and by itself the program would have them all built again. An example is built as tests are.
+# Builds the program as the tests have it: with the points at which a test may crash it.
+# The example makes cargo unify features with those of the dev-dependencies: without it the dependencies would be built a
+# second time with fewer features.
 build_as_tested() { cargo build --locked --features crash-points --bin idempotency-ledger --example echo; }
 
 on_both_stores() {
     need postgres
     need_venv
     build_as_tested
-    # Side by side, since each mostly waits for leases and answers. The output for SQLite is printed when both have ended.
+    # At the same time, since each mostly waits for leases and answers. The output for SQLite is printed when both have ended.
     local sqlite_output code=0
     sqlite_output=$(mktemp)
     (on_sqlite "$1") >"$sqlite_output" 2>&1 &
@@ -203,7 +203,7 @@ step_observe() {
     on_postgres tests/observe/check.py
 }
 
-# Alone: how many calls share a statement depends on what else the machine does.
+# Alone: the number of calls that share a statement depends on the load of the machine.
 step_speed() { tests/prove counts; }
 
 step_deny() {

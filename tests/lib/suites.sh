@@ -71,7 +71,7 @@ suites_table() {
         "$(suite_found mutants)"
 }
 
-# The date of the last large run of a suite, and the sum of what its lines end with, as two cells.
+# Prints two cells: the date of the last large run of a suite, and the sum of the counts at the ends of its lines.
 suite_found() {
     awk -F '\t' -v name="$1" '
         $1 == name && match($4, /[0-9]+ violations$/) { date = $2; sum += substr($4, RSTART) + 0; found = sum " violations" }
@@ -84,7 +84,7 @@ suites_table_is_current() {
     diff <(suites_table) <(sed -n '/^## The suites/,/^## What/s/^|/|/p' docs/proofs.md) || die "docs/proofs.md has another table: tests/prove --table prints it"
 }
 
-# What the last large run of a suite printed; several lines where it did.
+# Prints the output of the last large run of a suite, its lines joined.
 suite_results() {
     awk -F '\t' -v name="$1" '
         $1 == name { all = all (all == "" ? $2 ": " : "<br>") $4 } END { print (all == "" ? "none yet" : all) }' "$RESULTS"

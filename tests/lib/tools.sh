@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# What the checks need, and how it gets there. Each `need_…` may be called at any time: it is quick
-# when the thing is there; as root it installs what is missing; else it says what would.
+# Installs what the checks need. Each `need_…` may be called at any time: it returns quickly if nothing is
+# missing; as root it installs what is missing; else it prints the command to install it.
 
 CARGO_DENY_VERSION=0.20.2
 # The checks' own Python environment. README's quick start makes .venv, and that one stays as it is.
 VENV=target/venv
 PATH=$PWD/$VENV/bin:$PATH:/usr/sbin:/sbin
 
-# present THING: is it usable on this machine?
+# present THING: succeeds if it is usable on this machine.
 present() {
     case $1 in
         postgres) [[ -n $(postgres_bin) ]] && { ((EUID != 0)) || id postgres >/dev/null 2>&1; } ;;
@@ -17,7 +17,7 @@ present() {
     esac
 }
 
-# packages_of THING: the Debian packages that bring it.
+# packages_of THING: prints the Debian packages that contain it.
 packages_of() {
     case $1 in
         postgres | psql) say postgresql ;;
@@ -34,7 +34,7 @@ packages_of() {
     esac
 }
 
-# need THING...: installs whatever is missing in one go, or says how.
+# need THING...: installs all missing packages in one step, or prints how.
 need() {
     local thing packages=()
     for thing in "$@"; do
@@ -62,7 +62,7 @@ need_rust() {
     done
 }
 
-# The Python environment of the checks: made again when what it should hold changes.
+# Makes the Python environment of the checks; makes it again when its list of packages changes.
 need_venv() {
     need python3 git
     local wanted=(tests/lib/tools.txt tests/python/requirements.txt) stamp
@@ -77,7 +77,7 @@ need_venv() {
     printf '%s\n' "$stamp" >"$VENV/stamp"
 }
 
-# The path of cargo-deny: on the PATH in our version, or built once into the user's cache.
+# Prints the path of cargo-deny: on the PATH if it has our version, else in the user's cache, where it is built once.
 cargo_deny() {
     if [[ $(cargo-deny --version 2>/dev/null) == "cargo-deny $CARGO_DENY_VERSION" ]]; then
         command -v cargo-deny

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `tests/prove systemd-unit` does once systemd runs: as deploy/README.md says, and then what a supervisor does.
+# The part of `tests/prove systemd-unit` that runs under systemd: the commands of deploy/README.md, then the checks of supervision.
 set -euo pipefail
 
 fail() {
@@ -8,7 +8,7 @@ fail() {
     exit 1
 }
 
-# block NUMBER: that one of README.md's blocks of commands about systemd.
+# block NUMBER: prints this block of commands of the README's section on systemd.
 block() {
     sed -n '/^## systemd/,/^## What is checked/p' deploy/README.md |
         awk -v wanted="$1" '/^```sh$/ { n++; on = 1; next } /^```$/ { on = 0 } on && n == wanted'
@@ -32,7 +32,7 @@ served
 echo "installed as README.md says, and it serves"
 idempotency-ledger policy set payments --lease 2m --reason proof >/dev/null
 
-# It tells systemd that it serves, and that it lives.
+# It notifies systemd that it serves, and that it lives.
 [[ $(property Type) == notify && $(property SubState) == running ]] || fail "it has not notified systemd that it serves"
 heard=$(property WatchdogTimestampMonotonic)
 for _ in {1..40}; do
@@ -42,7 +42,7 @@ done
 [[ $(property WatchdogTimestampMonotonic) != "$heard" ]] || fail "systemd does not hear that it lives"
 echo "systemd hears that it serves, and that it lives"
 
-# What systemd took from it.
+# The privileges that systemd removed.
 status=/proc/$(main)/status
 grep -Eq '^Uid:\s+[1-9]' "$status" || fail "it runs as root"
 grep -Eq '^NoNewPrivs:\s+1$' "$status" || fail "it may get new privileges"
@@ -82,7 +82,7 @@ served
 journalctl --no-pager --quiet --unit idempotency-ledger | grep -q 'it stores in the Postgres database' || fail "it does not use Postgres"
 echo "moved to Postgres: migrated as README.md says, and it serves"
 
-# Where others reach it, it wants to know who calls.
+# Beyond loopback it demands a source of identity.
 sed -i 's|^#\(IDEMPOTENCY_LEDGER_LISTEN\)=.*|\1=0.0.0.0:50051|' /etc/idempotency-ledger/environment
 systemctl restart idempotency-ledger || true
 sleep 1

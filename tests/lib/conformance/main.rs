@@ -1,5 +1,5 @@
-//! The server of the conformance suite of Connect: its service behind the ledger's HTTP door. The runner starts it, says on
-//! its standard input how it shall serve, and reads on its standard output where. Its messages are read and written by
+//! The server of the conformance suite of Connect: its service behind the ledger's HTTP port. The runner starts it, sends
+//! the configuration to its standard input, and reads the address from its standard output. Its messages are read and written by
 //! their descriptors, from the suite's own files: the first argument is their folder.
 
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Failure> {
     let folder = std::env::args().nth(1).ok_or("the folder of the protobuf files is missing")?;
     let files = ["connectrpc/conformance/v1/service.proto", "connectrpc/conformance/v1/server_compat.proto"];
     let pool = DescriptorPool::from_file_descriptor_set(protox::compile(files, [folder])?)?;
-    // How it shall serve: all of it is what the runner's configuration says anyway.
+    // The request for a server: this server follows the runner's configuration in any case.
     let mut length = [0; 4];
     std::io::stdin().read_exact(&mut length)?;
     let mut asked = vec![0; usize::try_from(u32::from_be_bytes(length))?];
@@ -78,7 +78,7 @@ impl Conformance {
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
         let (head, body) = request.into_parts();
         let name = head.uri.path().rsplit('/').next().unwrap_or_default().to_owned();
-        // Refusals of the door, on reading a message, come out of the body.
+        // An error of the HTTP layer while it reads a message arrives as an error of the body.
         let body = match body.collect().await {
             Ok(body) => body.to_bytes(),
             Err(status) => return Ok(status.into_http()),

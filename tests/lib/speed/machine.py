@@ -1,4 +1,4 @@
-"""What this machine does: whose CPU time it is, and whether others used it during a run."""
+"""CPU time and memory of processes on this machine, and whether other processes disturbed a run."""
 
 import dataclasses
 import os
@@ -9,7 +9,7 @@ import threading
 import time
 
 TICK = os.sysconf("SC_CLK_TCK")
-# Of the machine's CPU time: with more for others, a run tells about them too.
+# A share of the machine's CPU time: above it a run is disturbed by other processes.
 OTHERS_MAX = 0.12
 KERNEL_THREADS = 2  # the parent of all of them
 
@@ -64,7 +64,7 @@ class Snapshot:
     @staticmethod
     def now():
         processes = _processes()
-        # What the kernel does, it does for us: it writes our pages.
+        # The kernel's own threads work for the run: they write its pages.
         ours = _seconds(processes, os.getpid()) + _seconds(processes, KERNEL_THREADS)
         ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         user, nice, system, _idle, _wait, _irq, _softirq, stolen = ticks
@@ -106,7 +106,7 @@ class PeakMemory:
 
 
 def wait_until_calm(seconds):
-    """Waits for a second in which others leave the machine alone, for so many seconds at most."""
+    """Waits for a second without load of other processes, for at most this number of seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         before = Snapshot.now()

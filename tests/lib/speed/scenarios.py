@@ -1,4 +1,4 @@
-"""What is run, one scenario at a time: each on a fresh database, warmed up, with what it cost."""
+"""The scenarios, run one at a time: each on a fresh database, warmed up, with the cost of an item."""
 
 import contextlib
 import pathlib
@@ -12,16 +12,16 @@ from speed.credentials import Credentials
 BATCH = 100
 BATCHES_IN_FLIGHT = 8
 CONNECTIONS = 4
-# What a claim of a full table needs on disk at most, with its part of the indexes and the log.
+# The most disk space that an entry of a full table needs, with its share of the indexes and the log.
 BYTES_OF_A_ROW = 1_500
 ENTRIES = "SELECT count(*) FROM ledger.entries"
 SIZE = ("SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = 'ledger' AND c.relkind IN ('r', 'm', 'p')")
-# Whether the upkeep has looked at all entries.
+# Asks whether the upkeep has read all entries.
 REACHED = ("SELECT NOT EXISTS (SELECT 1 FROM ledger.consumers n CROSS JOIN LATERAL"
            " (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no AND e.created_at > n.marked_at LIMIT 1) AS beyond)")
 # A run of claims leaves a million of them open, as no consumer does: the upkeep would mark them, one by one, while the next run
-# is measured. They become what COMPLETE makes of them, and the upkeep has passed them.
+# is measured. So they are completed, and marked as read by the upkeep.
 SETTLE = ("UPDATE ledger.entries e SET version = e.version + 1, state = 4, closed_by = 1, attention = NULL, updated_at = ledger.clock()"
           " FROM ledger.consumers n WHERE e.consumer = n.no AND e.created_at > n.marked_at AND e.state = 2;"
           " UPDATE ledger.consumers SET marked_at = ledger.clock()")
@@ -34,10 +34,10 @@ SLOW_SECONDS = 0.1
 SLOW = ("CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS"
         f" $$ BEGIN PERFORM pg_sleep({SLOW_SECONDS}); RETURN NULL; END $$;"
         " CREATE TRIGGER slow BEFORE INSERT ON ledger.entries FOR EACH STATEMENT EXECUTE FUNCTION public.slow()")
-# How many seconds the upkeep may take for that.
+# The most seconds that the upkeep may take to read all entries.
 UPKEEP_MAX = 1_800
 DAY_MICROS = 86_400_000_000
-# Seconds until the memory of a server is looked at that has nothing to do.
+# Seconds of idleness before the memory of a server is read.
 REST = 60
 # A page goes whole into the log once between two checkpoints, which are five minutes apart where nothing else is said: a run
 # of a few seconds would see little else.
@@ -45,7 +45,7 @@ FULL_SECONDS = 20
 
 
 class Stage:
-    """What all scenarios need; `run` runs one of them."""
+    """The resources of all scenarios; `run` runs one of them."""
 
     def __init__(self, cluster, ledger, echo, seconds, rows):
         self.cluster, self.ledger, self.echo = cluster, ledger, echo
@@ -112,7 +112,7 @@ class Stage:
         return self._full[ids]
 
     def room_for_rows(self):
-        """Refuses to begin what the disk has no room for."""
+        """Fails if the disk lacks room for the table."""
         free = shutil.disk_usage(self.cluster.home).free
         if free < self.rows * BYTES_OF_A_ROW:
             raise RuntimeError(f"{self.rows} rows need {self.rows * BYTES_OF_A_ROW / 1e9:.0f} GB in {self.cluster.home.parent}, and "
@@ -145,7 +145,7 @@ class Stage:
             seconds = min(60, max(0.2, (rows - made) / max(figures["rate"], 1)))
 
 
-# What is traced goes to a server that takes it, and knows no traces.
+# Spans go to a server that accepts them and drops them.
 TRACED = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01"}
 
 
@@ -331,7 +331,7 @@ def start(stage):
     return figures
 
 
-# In this order in each round: what is compared was measured one after the other, or nearly so. The speed of a machine changes
+# The order within a round: runs that are compared follow each other, or nearly so. The speed of a machine changes
 # within minutes: claims with 256 in flight, with which much is compared, run three times.
 SCENARIOS = {
     "pgbench-1": ("pgbench, 1 client, one row", pgbench("claim", 1)),
