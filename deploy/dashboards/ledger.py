@@ -35,7 +35,7 @@ MINE = 'consumer=~"$consumer"'
 OURS = 'grpc_service=~"idempotency.ledger.*"'
 CLAIM_CALLS = OURS + ', grpc_method=~"Claim|BatchClaim"'
 
-# Title, query, unit, from where on it is yellow and red; None: no value is bad. The first one is bad below.
+# Title, query, unit, thresholds of yellow and red (`None` if no value is bad). For the first panel low values are bad.
 WELL = [
     ("Servers that serve", "sum(idempotency_ledger_store_ready) or vector(0)", "short", "none is red"),
     ("Servers without a store", "sum(1 - idempotency_ledger_store_ready)", "short", (1, 1)),
