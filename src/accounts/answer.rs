@@ -1,4 +1,4 @@
-//! The body of an answer: its bytes are held until the client has taken them.
+//! The body of an answer: its bytes are counted until the client has taken them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,16 +11,16 @@ use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::call::{CallAccount, Who};
+use super::call::{CallAccount, CallOwner};
 use super::connection::{ConnectionAccount, OpenCall};
 
-/// An answer is handed to HTTP/2 in pieces of this size, one frame each: how much of a large answer a client has taken is
-/// known by them, and HTTP/2 holds at most one piece beyond what the client's window allows.
+/// An answer is given to HTTP/2 in pieces of this size, one frame each: they show how much of a large answer a client has
+/// taken, and HTTP/2 holds at most one piece beyond what the client's flow-control window allows.
 const PIECE_BYTES: usize = 16 * 1_024;
 /// What HTTP/2 adds to each header, by RFC 9113, where it defines `SETTINGS_MAX_HEADER_LIST_SIZE`.
 const HEADER_OVERHEAD: usize = 32;
 
-/// How many bytes headers keep in memory until they are sent: measured 1.6 to 2.4 times what HTTP/2 counts.
+/// Bytes of memory that headers need until they are sent: measured 1.6 to 2.4 times what HTTP/2 counts.
 pub(crate) fn kept_bytes(headers: &HeaderMap) -> usize {
     128 + 2 * header_bytes(headers)
 }
@@ -35,50 +35,50 @@ fn is_ok(headers: &HeaderMap) -> bool {
     headers.get(Status::GRPC_STATUS).is_none_or(|status| status == "0")
 }
 
-/// See the module. The call is under way for as long as this lives, or a piece of it.
-pub(crate) struct Answer {
+/// See the module. The call is in flight while this, or a piece of it, lives.
+pub(crate) struct AnswerBody {
     body: Body,
     /// `None` if the call was refused before it had an account: then the answer has no body.
     call: Option<Arc<CallAccount>>,
-    /// Bytes that are counted, and that HTTP/2 has not been given yet.
+    /// Bytes that are counted, but not given to HTTP/2 yet.
     rest: Bytes,
-    /// The buffer of the rest; `None` if there is no rest.
+    /// The buffer of the rest; `None` if the rest is empty.
     buffer: Option<Arc<Buffer>>,
 }
 
-impl Answer {
+impl AnswerBody {
     /// The answer of a call that has an account.
-    pub(crate) fn of(body: Body, call: Arc<CallAccount>) -> Answer {
-        Answer { body, call: Some(call), rest: Bytes::new(), buffer: None }
+    pub(crate) fn of(body: Body, call: Arc<CallAccount>) -> AnswerBody {
+        AnswerBody { body, call: Some(call), rest: Bytes::new(), buffer: None }
     }
 
-    /// The answer to a call without an account, whose body is charged to the address of its client; without a body where
-    /// that may hold no more.
-    pub(crate) fn of_stranger<B>(body: B, connection: &Arc<ConnectionAccount>, open: OpenCall) -> Answer
+    /// The answer to a call without an account. Its body is charged to the address of its client; the body is empty if the
+    /// address may hold no more bytes.
+    pub(crate) fn of_stranger<B>(body: B, connection: &Arc<ConnectionAccount>, open: OpenCall) -> AnswerBody
     where
         B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
     {
-        match CallAccount::admit(connection, open, &Who::Stranger, None, 0) {
-            Ok(call) => Answer::of(Body::new(body), call),
-            Err(_) => Answer::refused(Body::empty()),
+        match CallAccount::admit(connection, open, &CallOwner::Stranger, None, 0) {
+            Ok(call) => AnswerBody::of(Body::new(body), call),
+            Err(_) => AnswerBody::refused(Body::empty()),
         }
     }
 
-    /// Another body in its place, with the same account.
-    pub(crate) fn with<B>(self, body: B) -> Answer
+    /// Replaces the body, and keeps the account.
+    pub(crate) fn with<B>(self, body: B) -> AnswerBody
     where
         B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
     {
-        Answer { body: Body::new(body), call: self.call, rest: Bytes::new(), buffer: None }
+        AnswerBody { body: Body::new(body), call: self.call, rest: Bytes::new(), buffer: None }
     }
 
     /// The answer of a call that was refused before it had an account.
-    pub(crate) fn refused(body: Body) -> Answer {
-        Answer { body, call: None, rest: Bytes::new(), buffer: None }
+    pub(crate) fn refused(body: Body) -> AnswerBody {
+        AnswerBody { body, call: None, rest: Bytes::new(), buffer: None }
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for AnswerBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -86,11 +86,11 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let Answer { body, call, rest, buffer } = &mut *self;
+        let AnswerBody { body, call, rest, buffer } = &mut *self;
         let Some(call) = call else { return Pin::new(body).poll_frame(context) };
         if rest.is_empty() {
-            // HTTP/2 asks for the next frame before the client's window has room for it: what the client does not read is
-            // counted from the beginning.
+            // HTTP/2 asks for the next frame before the client's window has space for it, so bytes that the client does not
+            // read are counted from the beginning.
             let frame = match ready!(Pin::new(body).poll_frame(context)) {
                 Some(Ok(frame)) => frame,
                 ended => return Poll::Ready(ended),
@@ -123,7 +123,7 @@ impl http_body::Body for Answer {
     }
 }
 
-/// The bytes of an answer that were made at once. They are one piece of memory, which is free when all parts of it are.
+/// One allocation with bytes of an answer. It is freed once all pieces of it are.
 struct Buffer {
     bytes: usize,
     call: Arc<CallAccount>,

@@ -1,4 +1,4 @@
-//! A number of bytes that are held.
+//! A counter of bytes that are held.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -19,19 +19,19 @@ impl Balance {
         self.0.fetch_update(Relaxed, Relaxed, room).is_ok()
     }
 
-    /// Adds bytes that are held already; returns how many there are with them.
+    /// Adds bytes that are held already; returns the sum.
     pub(super) fn add(&self, bytes: usize) -> usize {
         self.0.fetch_add(bytes, Relaxed).saturating_add(bytes)
     }
 
-    /// Gives bytes back; returns how many are left.
-    pub(super) fn give_back(&self, bytes: usize) -> usize {
+    /// Returns bytes; the result is the number that is left.
+    pub(super) fn put_back(&self, bytes: usize) -> usize {
         self.0.fetch_sub(bytes, Relaxed).saturating_sub(bytes)
     }
 }
 
-/// The bytes of requests, of which settlements and all other calls each leave a part to the other kind: what was granted
-/// must come to its end, and a flood of settlements must not keep everybody from claiming.
+/// The bytes of requests. Settlements and all other calls each have a reserve: granted claims must be able to end, and a flood
+/// of settlements must not keep all consumers from claiming.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     all: Balance,
@@ -49,14 +49,14 @@ impl Requests {
         if settles { settling } else { self.all.bytes().saturating_sub(settling) }
     }
 
-    /// How many more bytes settlements, or all other calls, may take.
+    /// How many more bytes settlements, or all other calls, may take now.
     pub(super) fn free(&self, max: usize, settles: bool) -> usize {
         let of_kind = part(max, settles).saturating_sub(self.held(settles));
         of_kind.min(max.saturating_sub(self.all.bytes()))
     }
 
-    /// Takes bytes if there is room; returns whether it did. Two calls that take at the same time may both find the last
-    /// room of all but settlements; all together never have more than `max`.
+    /// Takes bytes if the bounds allow it; returns whether they did. Two concurrent calls may both use the last bytes before
+    /// the reserve of settlements; the sum never exceeds `max`.
     pub(super) fn take(&self, bytes: usize, max: usize, settles: bool) -> bool {
         if settles && !self.settling.take(bytes, part(max, true)) {
             return false;
@@ -67,25 +67,25 @@ impl Requests {
             return true;
         }
         if taken {
-            self.all.give_back(bytes);
+            self.all.put_back(bytes);
         }
         if settles {
-            self.settling.give_back(bytes);
+            self.settling.put_back(bytes);
         }
         false
     }
 
-    /// How many bytes of settlements, or of all other calls, must come back so that this kind has `room` bytes free of what
-    /// it may have, and all calls of what all may have.
+    /// Bytes of settlements, or of all other calls, that must be returned so that `room` bytes are free both of the bound of
+    /// this kind and of the bound of all calls.
     pub(super) fn excess(&self, max: usize, room: usize, settles: bool) -> usize {
         let over = |bytes: usize, max: usize| bytes.saturating_sub(max.saturating_sub(room));
         over(self.all.bytes(), max).max(over(self.held(settles), part(max, settles)))
     }
 
-    pub(super) fn give_back(&self, bytes: usize, settles: bool) {
-        self.all.give_back(bytes);
+    pub(super) fn put_back(&self, bytes: usize, settles: bool) {
+        self.all.put_back(bytes);
         if settles {
-            self.settling.give_back(bytes);
+            self.settling.put_back(bytes);
         }
     }
 }
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_leaves_a_part_to_the_other() {
-        // Bytes that are taken one after the other, of 80: how many, by a settlement or not, and whether there is room.
+    fn each_kind_leaves_a_reserve_to_the_other() {
+        // Bytes of 80 that are taken in this order, by a settlement or not, and whether they are granted.
         for (what, takes) in [
             ("others leave three eighths", &[(50, false, true), (1, false, false), (30, true, true)][..]),
             ("settlements leave an eighth", &[(70, true, true), (1, true, false), (10, false, true)]),
@@ -111,7 +111,7 @@ mod tests {
                 assert_eq!(requests.take(*bytes, 80, *settles), *fits, "{what}: {bytes}");
             }
             for (bytes, settles, _) in takes.iter().filter(|(.., fits)| *fits) {
-                requests.give_back(*bytes, *settles);
+                requests.put_back(*bytes, *settles);
             }
             assert_eq!((requests.bytes(), requests.settling.bytes()), (0, 0), "{what}");
         }

@@ -1,5 +1,4 @@
-//! The account of one call: the bytes of its request and of its answer, from its headers until the client has taken the last
-//! byte.
+//! The account of one call: the bytes of its request and answer, from its headers until the client has taken the last byte.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -8,7 +7,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use super::connection::{ConnectionAccount, OpenCall};
-use super::limits::{CALL_BYTES, Kind, part_of_calls};
+use super::limits::{CALL_BYTES, OwnerKind, part_of_calls};
 use super::refusals;
 use super::state::{CallState, Unfinished};
 use crate::common::log_limit::warn_once_a_second;
@@ -16,24 +15,24 @@ use crate::domain::{Rejection, Span};
 use crate::identity::{ANONYMOUS, Identity, Right, Rpc};
 use crate::metrics::{Full, Limited};
 
-/// A connection with fewer bytes of answers than these reads them: some dozens of usual ones are on their way.
+/// A connection with fewer unread bytes of answers than this reads them: they are some dozens of usual answers in transit.
 const FEW_ANSWERS: usize = 64 * 1_024;
 
-/// Who makes a call.
-pub(crate) enum Who<'a> {
+/// The owner of a call, before its account is known.
+pub(crate) enum CallOwner<'a> {
     /// A caller with a credential, or `anonymous`.
     Known(&'a Arc<Identity>),
-    /// A client without a credential, which needs none.
+    /// A client without a credential, whose call needs none.
     Stranger,
-    /// The same, with a call that is over at once, and that others of the client must not keep out.
+    /// As a stranger, with a short call that other calls of the same address must not block.
     Probe,
 }
 
-impl Who<'_> {
-    /// Who makes a call that concerns no data. Where callers have no credential, it is charged to its address: `anonymous`
-    /// has nearly all of the server, which such calls must not take from claims.
-    pub(crate) fn asks_for_no_data(identity: &Arc<Identity>) -> Who<'_> {
-        if &*identity.principal == ANONYMOUS { Who::Stranger } else { Who::Known(identity) }
+impl CallOwner<'_> {
+    /// The owner of a call that reads no entries. Where callers are not authenticated, it is charged to its address: `anonymous`
+    /// owns nearly the whole server, which such calls must not take from claims.
+    pub(crate) fn asks_for_no_data(identity: &Arc<Identity>) -> CallOwner<'_> {
+        if &*identity.principal == ANONYMOUS { CallOwner::Stranger } else { CallOwner::Known(identity) }
     }
 }
 
@@ -51,19 +50,19 @@ pub(crate) struct CallAccount {
     resting: Resting,
 }
 
-/// A call that waits for another verdict, and holds nothing meanwhile.
+/// The state of a call that waits for another verdict, and holds no bytes meanwhile.
 #[derive(Default)]
 struct Resting {
     rests: AtomicBool,
-    /// What it held before.
+    /// The bytes that it held before.
     bytes: AtomicUsize,
-    /// Since when, and for how long before that, in nanoseconds.
+    /// Start of the current wait, and duration of the earlier waits, in nanoseconds.
     since: AtomicU64,
     before: AtomicU64,
 }
 
 impl CallAccount {
-    /// The account of a call, for which the server keeps this many bytes from its beginning on, its headers among them.
+    /// The account of a call, for which the server keeps this many bytes from the start, its headers included.
     ///
     /// # Errors
     /// `QUOTA_EXCEEDED`: its principal may have no more calls or bytes. `OVERLOADED`: its connection or the server may have
@@ -71,15 +70,15 @@ impl CallAccount {
     pub(crate) fn admit(
         connection: &Arc<ConnectionAccount>,
         open: OpenCall,
-        who: &Who<'_>,
+        who: &CallOwner<'_>,
         rpc: Option<Rpc>,
         kept_bytes: usize,
     ) -> Result<Arc<CallAccount>, Rejection> {
         let owner = match who {
-            Who::Known(identity) => connection.owner(identity),
-            Who::Stranger | Who::Probe => connection.stranger(),
+            CallOwner::Known(identity) => connection.owner(identity),
+            CallOwner::Stranger | CallOwner::Probe => connection.stranger(),
         };
-        let settles = matches!(who, Who::Probe) || rpc.is_some_and(|rpc| rpc.needs == Right::Settle);
+        let settles = matches!(who, CallOwner::Probe) || rpc.is_some_and(|rpc| rpc.needs == Right::Settle);
         let mut call = CallAccount {
             connection: Arc::clone(connection),
             state: Arc::new(CallState::new(owner, settles)),
@@ -98,12 +97,12 @@ impl CallAccount {
     fn begin(&mut self, kept_bytes: usize) -> Result<(), Rejection> {
         let limits = self.connection.server.limits;
         let principals = limits.principals;
-        if self.state.owner.kind != Kind::Stranger {
+        if self.state.owner.kind != OwnerKind::Stranger {
             let counts = principals.calls_max > 0;
             if counts && !self.state.owner.begin_call(part_of_calls(principals.calls_max, self.settles)) {
                 return Err(self.limited(Limited::Calls, principals.calls_max, None));
             }
-            // From here on the call gives back what it has taken.
+            // From here on dropping the call returns what it took.
             self.counts = counts;
             self.rate()?;
         }
@@ -114,8 +113,8 @@ impl CallAccount {
         self.try_take(CALL_BYTES + kept_bytes)
     }
 
-    /// Whether one more answer may be too much, until the sweep has made room. A client that reads its answers holds few bytes of
-    /// them, and is refused last.
+    /// Whether one more answer is refused until the sweep has freed bytes. A client that reads its answers holds few bytes, and
+    /// is refused last.
     fn answers_are_too_many(&self, max: usize) -> bool {
         let all = self.connection.server.answers.bytes();
         all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))
@@ -137,10 +136,10 @@ impl CallAccount {
         self.connection.server.now()
     }
 
-    /// One more item of a batch.
+    /// Counts one more item of a batch.
     ///
     /// # Errors
-    /// `QUOTA_EXCEEDED`: its principal has used up what a second brings.
+    /// `QUOTA_EXCEEDED`: the rate limit of its principal is reached.
     pub(crate) fn item(&self) -> Result<(), Rejection> {
         self.rate().inspect_err(|refused| self.connection.refused(refused))
     }
@@ -154,7 +153,7 @@ impl CallAccount {
         taken.map_err(|wait| self.limited(Limited::Rate, per_second, Some(wait)))
     }
 
-    /// Takes bytes of the request. A call never waits for bytes: calls that wait for each other's would wait for ever.
+    /// Takes bytes of the request. A call never waits for bytes: calls that wait for each other's bytes would deadlock.
     ///
     /// # Errors
     /// `OVERLOADED`, `QUOTA_EXCEEDED`.
@@ -165,7 +164,7 @@ impl CallAccount {
     fn try_take(&self, bytes: usize) -> Result<(), Rejection> {
         let (connection, server) = (&*self.connection, &*self.connection.server);
         let limits = &server.limits;
-        // A trusted proxy's connection carries the calls of many: each of these has its own share.
+        // A trusted proxy's connection carries calls of many principals, each of which has a separate share.
         let of_connection = if connection.is_proxy() { usize::MAX } else { limits.connection_bytes_max };
         if !connection.requests.take(bytes, of_connection) {
             return Err(refusals::connection(of_connection));
@@ -175,35 +174,35 @@ impl CallAccount {
             if self.state.owner.requests.take(bytes, max, self.settles) {
                 return Ok(());
             }
-            self.give_back_to_server(bytes);
+            self.put_back_to_server(bytes);
             Err(match self.state.owner.kind {
-                Kind::Stranger => refusals::strangers(max),
-                Kind::Principal | Kind::Anonymous => self.limited(Limited::Bytes, max, None),
+                OwnerKind::Stranger => refusals::strangers(max),
+                OwnerKind::Principal | OwnerKind::Anonymous => self.limited(Limited::Bytes, max, None),
             })
         });
         match &taken {
             Ok(()) => drop(self.state.requests.fetch_add(bytes, Relaxed)),
-            Err(_) => drop(connection.requests.give_back(bytes)),
+            Err(_) => drop(connection.requests.put_back(bytes)),
         }
         taken
     }
 
-    /// Dynamic thresholds (Choudhury and Hahne, 1998): an owner holds no more than what is free after it. One owner leaves
-    /// half of the server, four leave a fifth. With fixed shares alone four principals, or three addresses without a
-    /// credential, took all, and every call of others was refused.
+    /// Dynamic thresholds (Choudhury and Hahne, 1998): an owner holds at most as many bytes as it leaves free. One owner leaves
+    /// half of the server, four leave a fifth. With fixed shares alone, four principals, or three addresses without a
+    /// credential, took everything, and every call of others was refused.
     fn leaves_room(&self, bytes: usize) -> Result<(), Rejection> {
         let (owner, server) = (&*self.state.owner, &*self.connection.server);
         let (pool, max) = match owner.kind {
-            // The one owner, where callers are not authenticated.
-            Kind::Anonymous => return Ok(()),
-            Kind::Principal => (&server.requests, server.limits.server_bytes_max),
-            Kind::Stranger => (&server.strangers, server.limits.requests_of_strangers()),
+            // The only owner, where callers are not authenticated.
+            OwnerKind::Anonymous => return Ok(()),
+            OwnerKind::Principal => (&server.requests, server.limits.server_bytes_max),
+            OwnerKind::Stranger => (&server.strangers, server.limits.requests_of_strangers()),
         };
         if owner.requests.held(self.settles).saturating_add(bytes) <= pool.free(max, self.settles) {
             return Ok(());
         }
-        // Less is free than even a small owner holds: those that have not arrived make room.
-        if owner.kind == Kind::Principal {
+        // Less is free than even a small owner holds: requests that have not arrived are refused to free bytes.
+        if owner.kind == OwnerKind::Principal {
             server.requests_are_full();
         }
         Err(refusals::others(&owner.name))
@@ -212,8 +211,8 @@ impl CallAccount {
     fn take_of_server(&self, bytes: usize) -> Result<(), Rejection> {
         let server = &*self.connection.server;
         let limits = &server.limits;
-        // In addition to what all others have: a server that is full of claims must tell its health.
-        if self.state.owner.kind == Kind::Stranger {
+        // A separate pool: a server that is full of claims must still answer health checks.
+        if self.state.owner.kind == OwnerKind::Stranger {
             let max = limits.requests_of_strangers();
             let taken = server.strangers.take(bytes, max, self.settles);
             return if taken { Ok(()) } else { Err(refusals::strangers(max)) };
@@ -225,11 +224,11 @@ impl CallAccount {
         Err(refusals::server(limits.server_bytes_max))
     }
 
-    fn give_back_to_server(&self, bytes: usize) {
+    fn put_back_to_server(&self, bytes: usize) {
         let server = &*self.connection.server;
         match self.state.owner.kind {
-            Kind::Stranger => server.strangers.give_back(bytes, self.settles),
-            Kind::Principal | Kind::Anonymous => server.requests.give_back(bytes, self.settles),
+            OwnerKind::Stranger => server.strangers.put_back(bytes, self.settles),
+            OwnerKind::Principal | OwnerKind::Anonymous => server.requests.put_back(bytes, self.settles),
         }
     }
 
@@ -243,7 +242,7 @@ impl CallAccount {
         Ok(())
     }
 
-    /// Takes what is missing to a message of this many bytes: a compressed one is unpacked.
+    /// Takes the missing bytes up to a message of this size: a compressed message was unpacked.
     ///
     /// # Errors
     /// As [`CallAccount::take`].
@@ -254,20 +253,20 @@ impl CallAccount {
         }
     }
 
-    /// The call is done with the message that arrived last.
+    /// The call has processed the last message.
     pub(crate) fn end_message(&self) {
-        self.give_back(self.state.message.swap(0, Relaxed));
+        self.put_back(self.state.message.swap(0, Relaxed));
     }
 
-    /// The call waits for another verdict: what it holds is free for others until it looks again. Without this the calls
-    /// that wait would keep the holder they wait for, which often is the same principal, from completing.
+    /// The call waits for another verdict: it returns what it holds until it looks again. Without this, waiting calls could keep
+    /// the holder that they wait for, which often is the same principal, from completing.
     pub(crate) fn rest(&self) {
         if self.resting.rests.swap(true, Relaxed) {
             return;
         }
         let bytes = self.state.request_bytes();
         self.state.message.store(0, Relaxed);
-        self.give_back(bytes);
+        self.put_back(bytes);
         self.resting.bytes.store(bytes, Relaxed);
         self.resting.since.store(self.connection.server.owners.now(), Relaxed);
         if self.counts {
@@ -275,10 +274,10 @@ impl CallAccount {
         }
     }
 
-    /// The call looks again: it holds what it held before.
+    /// The call looks again: takes back what it held before.
     ///
     /// # Errors
-    /// As [`CallAccount::admit`]; then it rests on.
+    /// As [`CallAccount::admit`]; the call then goes on resting.
     pub(crate) fn resume(&self) -> Result<(), Rejection> {
         if !self.resting.rests.load(Relaxed) {
             return Ok(());
@@ -313,17 +312,17 @@ impl CallAccount {
         before + now.saturating_sub(self.resting.since.load(Relaxed))
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn put_back(&self, bytes: usize) {
         self.state.requests.fetch_sub(bytes, Relaxed);
-        self.connection.requests.give_back(bytes);
-        self.state.owner.requests.give_back(bytes, self.settles);
-        self.give_back_to_server(bytes);
+        self.connection.requests.put_back(bytes);
+        self.state.owner.requests.put_back(bytes, self.settles);
+        self.put_back_to_server(bytes);
     }
 
-    /// Whether its request, of which nothing is there now, is waited for.
+    /// Whether the server still waits for its request, of which no bytes are there now.
     ///
     /// # Errors
-    /// `DEADLINE_EXCEEDED`: it has not arrived in time. `OVERLOADED`: it had to make room.
+    /// `DEADLINE_EXCEEDED`: it has not arrived in time. `OVERLOADED`: it was refused to free bytes.
     pub(super) fn goes_on(&self, context: &Context<'_>) -> Result<(), Rejection> {
         let limits = &self.connection.server.limits;
         match self.state.unfinished(context) {
@@ -334,19 +333,19 @@ impl CallAccount {
         }
     }
 
-    /// Counts bytes of its answer, which are held until the client takes them.
+    /// Counts bytes of its answer, until the client takes them.
     pub(super) fn answers(&self, bytes: usize) {
         if self.state.answers.load(Relaxed) == 0 {
             self.state.sending.begin(self.now());
         }
-        // The sweep sees this beginning, or no answer.
+        // The sweep sees this start, or no answer.
         self.state.answers.fetch_add(bytes, Release);
         let server = &self.connection.server;
         let limits = &server.limits;
         let over = [
             server.answers.add(bytes) > limits.answers_max(),
             self.state.owner.answers.add(bytes) > limits.answers_of(self.state.owner.kind),
-            // A trusted proxy's connection has no bound of its own, here either.
+            // A trusted proxy's connection has no separate bound for answers either.
             self.connection.answers.add(bytes) > limits.answers_of_connection()
                 && !self.connection.is_proxy(),
         ];
@@ -368,12 +367,12 @@ impl CallAccount {
     /// The client took the last of these bytes of its answer, or they were dropped.
     pub(super) fn answered(&self, bytes: usize) {
         self.state.answers.fetch_sub(bytes, Relaxed);
-        self.connection.answers.give_back(bytes);
-        self.state.owner.answers.give_back(bytes);
-        self.connection.server.answers.give_back(bytes);
+        self.connection.answers.put_back(bytes);
+        self.state.owner.answers.put_back(bytes);
+        self.connection.server.answers.put_back(bytes);
     }
 
-    /// It is too much for its principal.
+    /// The refusal for a limit of its principal.
     fn limited(&self, limit: Limited, max: usize, wait: Option<Duration>) -> Rejection {
         let (principal, rpc, setting) = (&*self.state.owner.name, self.rpc, refusals::setting(limit));
         self.connection.server.metrics.limited(limit);
@@ -387,7 +386,7 @@ impl CallAccount {
 
 impl Drop for CallAccount {
     fn drop(&mut self) {
-        self.give_back(self.state.request_bytes());
+        self.put_back(self.state.request_bytes());
         if self.counts && !self.resting.rests.load(Relaxed) {
             self.state.owner.end_call();
         }

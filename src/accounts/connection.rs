@@ -1,4 +1,4 @@
-//! The account of one connection: its open calls, the bytes they hold, and whether its socket takes what is sent.
+//! The account of one connection: its open calls, the bytes they hold, and the progress of its socket.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::balance::Balance;
-use super::open::{Open, STREAMS_MAX};
+use super::open::{OpenCalls, STREAMS_MAX};
 use super::owner::Owner;
 use super::progress::BYTES_A_TICK;
 use super::state::CallState;
@@ -17,68 +17,68 @@ use super::{Accounts, Server};
 use crate::domain::Rejection;
 use crate::identity::Identity;
 
-/// How many calls of one connection may wait: the others of its streams are for calls that do not, such as the Complete that
-/// they wait for.
+/// How many calls of one connection may wait for a verdict: the other streams are for calls that do not wait, such as the
+/// Complete that these wait for.
 const WAITING_MAX: usize = STREAMS_MAX as usize / 2;
 
 /// See the module.
 pub(crate) struct ConnectionAccount {
     pub(super) server: Arc<Server>,
-    pub(super) open: Open,
+    pub(super) open: OpenCalls,
     pub(super) requests: Balance,
     pub(super) answers: Balance,
     /// How many of its calls wait.
     waiting: AtomicUsize,
     address: IpAddr,
-    /// Whether it is that of a trusted proxy, whose calls are those of many principals.
+    /// Whether the peer is a trusted proxy, whose calls are those of many principals.
     proxy: AtomicBool,
-    /// The bytes that went through the socket, both ways; and those that it has taken.
+    /// Bytes that went through the socket in both directions, and bytes that the socket has taken.
     moved: AtomicU64,
     sent: AtomicU64,
     /// The bytes of the write buffer that the socket has not taken.
     unsent: AtomicUsize,
-    /// The headers and trailers of errors that HTTP/2 keeps for as long as the socket takes nothing: no window of the client
+    /// Headers and trailers of errors that HTTP/2 keeps while the socket takes nothing: no flow-control window of the client
     /// bounds them.
     headers: Balance,
     /// Closes the connection.
     cut: CancellationToken,
-    calls: Mutex<Calls>,
-    /// The last principal: most connections have one, whose account needs no look-up.
+    calls: Mutex<AdmittedCalls>,
+    /// The last principal: most connections have only one, whose account then needs no look-up.
     last: Mutex<Option<(Arc<Identity>, Arc<Owner>)>>,
     stranger: OnceLock<Arc<Owner>>,
-    pub(super) watched: Watched,
+    pub(super) sweep_state: SweepState,
     number: OnceLock<usize>,
 }
 
-/// What the sweep remembers of a connection.
+/// State of a connection between two sweeps.
 #[derive(Default)]
-pub(super) struct Watched {
-    /// How many bytes the socket had taken when nothing waited for it, and when that was.
+pub(super) struct SweepState {
+    /// Bytes that the socket had taken when it last had no unsent bytes, and the tick of that.
     sent: AtomicU64,
     since: AtomicU32,
-    /// How many bytes the socket had taken at the last sweep that saw more of them than the one before, and when that was.
+    /// Bytes that the socket had taken at the last sweep that saw progress, and the tick of that.
     moved: AtomicU64,
     moved_at: AtomicU32,
-    /// How many of its streams were ended because they made no progress or held too much, and since which tick.
+    /// Number of its streams that were ended because they made no progress or held too much, and since which tick.
     pub(super) stalls: AtomicU32,
     pub(super) stalls_since: AtomicU32,
 }
 
 /// The calls with an account.
 #[derive(Default)]
-struct Calls {
-    all: Slab<Entry>,
-    /// The one that was admitted last, and has no task yet.
+struct AdmittedCalls {
+    all: Slab<AdmittedCall>,
+    /// The call that was admitted last, and has no task yet.
     admitted: Option<usize>,
 }
 
-struct Entry {
+struct AdmittedCall {
     call: Arc<CallState>,
     task: Option<AbortHandle>,
 }
 
 impl ConnectionAccount {
-    /// The account of one more connection from this address; `cut` closes it.
+    /// The account of a new connection from this address; `cut` closes it.
     pub(crate) fn new(
         accounts: &Accounts,
         address: IpAddr,
@@ -87,7 +87,7 @@ impl ConnectionAccount {
         let server = Arc::clone(&accounts.0);
         let account = Arc::new(ConnectionAccount {
             server: Arc::clone(&server),
-            open: Open::default(),
+            open: OpenCalls::default(),
             requests: Balance::default(),
             answers: Balance::default(),
             waiting: AtomicUsize::new(0),
@@ -101,10 +101,10 @@ impl ConnectionAccount {
             calls: Mutex::default(),
             last: Mutex::default(),
             stranger: OnceLock::new(),
-            watched: Watched {
+            sweep_state: SweepState {
                 since: server.now().into(),
                 moved_at: server.now().into(),
-                ..Watched::default()
+                ..SweepState::default()
             },
             number: OnceLock::new(),
         });
@@ -112,11 +112,11 @@ impl ConnectionAccount {
         account
     }
 
-    pub(crate) fn open(&self) -> &Open {
+    pub(crate) fn open(&self) -> &OpenCalls {
         &self.open
     }
 
-    /// One more call waits; returns whether it may.
+    /// Counts one more waiting call; returns whether it may wait.
     pub(crate) fn begin_wait(&self) -> bool {
         let room = |waiting: usize| (waiting < WAITING_MAX).then_some(waiting + 1);
         self.waiting.fetch_update(Relaxed, Relaxed, room).is_ok()
@@ -130,7 +130,7 @@ impl ConnectionAccount {
         self.address
     }
 
-    /// Says whether the other end is a trusted proxy: then one principal's bytes never close the connection.
+    /// Sets whether the peer is a trusted proxy: then the bytes of one principal never close the connection.
     pub(crate) fn set_proxy(&self, proxy: bool) {
         self.proxy.store(proxy, Relaxed);
     }
@@ -150,12 +150,12 @@ impl ConnectionAccount {
         self.moved(bytes);
     }
 
-    /// How many bytes went through the socket.
+    /// Bytes that went through the socket.
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 
-    /// Says how many bytes of the write buffer the socket has not taken.
+    /// Sets how many bytes of the write buffer the socket has not taken.
     pub(crate) fn set_unsent(&self, bytes: usize) {
         self.unsent.store(bytes, Relaxed);
     }
@@ -173,20 +173,24 @@ impl ConnectionAccount {
         }
     }
 
-    /// How many bytes of headers and trailers HTTP/2 was given, and may keep.
+    /// Bytes of headers and trailers that HTTP/2 was given, and may still keep.
     pub(crate) fn header_bytes(&self) -> usize {
         self.headers.bytes()
     }
 
     /// The socket has taken this many bytes of headers and trailers.
     pub(crate) fn headers_sent(&self, bytes: usize) {
-        self.headers.give_back(bytes);
-        self.server.headers.give_back(bytes);
+        self.headers.put_back(bytes);
+        self.server.headers.put_back(bytes);
     }
 
-    /// For how many ticks bytes have waited for the socket. For the sweep alone.
+    /// For how many ticks bytes have waited for the socket. Called by the sweep only.
     pub(super) fn blocked_for(&self, now: u32) -> u32 {
-        if self.unsent.load(Relaxed) == 0 { 0 } else { now.wrapping_sub(self.watched.since.load(Relaxed)) }
+        if self.unsent.load(Relaxed) == 0 {
+            0
+        } else {
+            now.wrapping_sub(self.sweep_state.since.load(Relaxed))
+        }
     }
 
     /// Counts what was refused to a call of this connection.
@@ -217,19 +221,19 @@ impl ConnectionAccount {
         Arc::clone(self.stranger.get_or_init(of))
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn calls(&self) -> MutexGuard<'_, AdmittedCalls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call was admitted; returns its number.
+    /// Registers an admitted call; returns its number.
     pub(super) fn admitted(&self, call: &Arc<CallState>) -> usize {
         let mut calls = self.calls();
-        let number = calls.all.insert(Entry { call: Arc::clone(call), task: None });
+        let number = calls.all.insert(AdmittedCall { call: Arc::clone(call), task: None });
         calls.admitted = Some(number);
         number
     }
 
-    /// The call that was admitted last is carried out by this task.
+    /// The task that carries out the call which was admitted last.
     pub(super) fn runs(&self, task: AbortHandle) {
         let mut calls = self.calls();
         if let Some(number) = calls.admitted.take()
@@ -248,9 +252,9 @@ impl ConnectionAccount {
         }
     }
 
-    /// Ends the task of a call: HTTP/2 resets its stream, and what was not sent of its answer is dropped. Returns `false` if the
-    /// task has ended: HTTP/2 has the last piece of the answer then, sends it once the client's window has room, and can
-    /// reset the stream no more.
+    /// Aborts the task of a call: HTTP/2 resets its stream, and drops unsent bytes of its answer. Returns `false` if the task
+    /// has ended: then HTTP/2 has the last piece of the answer, sends it once the client's window has space, and can no longer
+    /// reset the stream.
     pub(super) fn reset(&self, number: usize) -> bool {
         let task = self.calls().all.get(number).and_then(|entry| entry.task.clone());
         match task {
@@ -267,26 +271,26 @@ impl ConnectionAccount {
         self.calls().all.iter().map(|(number, entry)| (number, Arc::clone(&entry.call))).collect()
     }
 
-    /// Whether bytes wait for the socket, which has taken none for more than `stall` ticks, or too few: by the same rate as
-    /// for each call. What the system took into its own buffer earns time by that rate: without the first rule a client that
-    /// read nothing kept its connection for 78 s instead of 10. For the sweep alone.
+    /// Whether bytes wait for a socket that has taken none for more than `stall` ticks, or too few at the same lowest rate as
+    /// for calls. What the kernel took into its send buffer earns time by that rate: without the first rule a client that read
+    /// nothing kept its connection for 78 s instead of 10. Called by the sweep only.
     pub(super) fn is_blocked(&self, now: u32, stall: u32) -> bool {
-        let (sent, watched) = (self.sent.load(Relaxed), &self.watched);
+        let (sent, sweep_state) = (self.sent.load(Relaxed), &self.sweep_state);
         if self.unsent.load(Relaxed) == 0 {
-            watched.sent.store(sent, Relaxed);
-            watched.since.store(now, Relaxed);
-            watched.moved_at.store(now, Relaxed);
+            sweep_state.sent.store(sent, Relaxed);
+            sweep_state.since.store(now, Relaxed);
+            sweep_state.moved_at.store(now, Relaxed);
             return false;
         }
-        if watched.moved.swap(sent, Relaxed) != sent {
-            watched.moved_at.store(now, Relaxed);
+        if sweep_state.moved.swap(sent, Relaxed) != sent {
+            sweep_state.moved_at.store(now, Relaxed);
         }
-        if now.wrapping_sub(watched.moved_at.load(Relaxed)) > stall {
+        if now.wrapping_sub(sweep_state.moved_at.load(Relaxed)) > stall {
             return true;
         }
-        let bytes = sent.wrapping_sub(watched.sent.load(Relaxed));
+        let bytes = sent.wrapping_sub(sweep_state.sent.load(Relaxed));
         let earned = u32::try_from(bytes / BYTES_A_TICK as u64).unwrap_or(u32::MAX);
-        now.wrapping_sub(watched.since.load(Relaxed)) > stall.saturating_add(earned)
+        now.wrapping_sub(sweep_state.since.load(Relaxed)) > stall.saturating_add(earned)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -303,7 +307,7 @@ impl Drop for ConnectionAccount {
     }
 }
 
-/// A call that is open on its connection, until this is dropped.
+/// Counts one open call of its connection, until this is dropped.
 pub(crate) struct OpenCall(Arc<ConnectionAccount>);
 
 impl OpenCall {
@@ -313,7 +317,7 @@ impl OpenCall {
         OpenCall(Arc::clone(connection))
     }
 
-    /// A part of a call goes on after the call.
+    /// Counts a part of a call that goes on after the call.
     pub(crate) fn hold(connection: &Arc<ConnectionAccount>) -> OpenCall {
         connection.open.hold();
         OpenCall(Arc::clone(connection))

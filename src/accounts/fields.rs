@@ -1,4 +1,4 @@
-//! The fields of a message, counted in its bytes: nothing is decoded, and no memory is taken.
+//! Counts the fields of an encoded message: nothing is decoded, and no memory is allocated.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 
@@ -7,20 +7,20 @@ pub(super) const FIELDS_MAX: usize = 4_096;
 /// The list of items in each batch, `requests` and `settlements`.
 const ITEMS: u32 = 1;
 
-/// How many fields and items a message has, nested ones left out.
+/// The number of fields and items of a message, without nested ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields {
-    /// All of them; more than [`FIELDS_MAX`] are not counted.
+pub(super) struct FieldCount {
+    /// All fields; the count ends after [`FIELDS_MAX`].
     pub(super) all: usize,
     /// The items of a batch among them.
     pub(super) items: usize,
-    /// Whether the count came to the end of the message. What cannot be read ends it: the decoder says what is wrong.
+    /// Whether the count reached the end of the message. A malformed field ends it: the decoder then reports the error.
     pub(super) whole: bool,
 }
 
-impl Fields {
-    pub(super) fn of(mut message: &[u8]) -> Fields {
-        let mut fields = Fields::default();
+impl FieldCount {
+    pub(super) fn of(mut message: &[u8]) -> FieldCount {
+        let mut fields = FieldCount::default();
         while fields.all <= FIELDS_MAX {
             if message.is_empty() {
                 fields.whole = true;
@@ -34,8 +34,7 @@ impl Fields {
     }
 }
 
-/// Leaves one field behind, as the decoder leaves one that it does not know. Returns whether it is an item; `None` if the
-/// decoder refuses it.
+/// Skips one field, as the decoder skips an unknown one. Returns whether it is an item; `None` if the decoder refuses it.
 fn skip(message: &mut &[u8]) -> Option<bool> {
     let (tag, wire_type) = decode_key(message).ok()?;
     if tag == ITEMS && wire_type != WireType::LengthDelimited {
@@ -78,7 +77,7 @@ mod tests {
             proto::BatchClaimRequest { requests: (0..self.below(30)).map(|_| request(self)).collect() }
         }
 
-        /// A field that no message of today has.
+        /// A field that no current message has.
         fn unknown(&mut self) -> Vec<u8> {
             match self.below(4) {
                 0 => vec![0x10, 0x96, 0x01],
@@ -97,8 +96,8 @@ mod tests {
             10, 1, 7, 16, 150, 1, 26, 3, 9, 9, 9, 33, 1, 2, 3, 4, 5, 6, 7, 8, 45, 1, 2, 3, 4, 51, 8, 1, 52,
             10, 0, 10, 0,
         ];
-        assert_eq!(Fields::of(&message), Fields { all: 8, items: 3, whole: true });
-        assert_eq!(Fields::of(&[]), Fields { all: 0, items: 0, whole: true });
+        assert_eq!(FieldCount::of(&message), FieldCount { all: 8, items: 3, whole: true });
+        assert_eq!(FieldCount::of(&[]), FieldCount { all: 0, items: 0, whole: true });
         for (what, broken, all, items) in [
             ("cut off", &[10, 0, 18, 200, 1][..], 1, 1),
             ("no message", &[0xff; 40], 0, 0),
@@ -106,11 +105,11 @@ mod tests {
             ("the end of a group that has not begun", &[10, 0, 20], 1, 1),
             ("a group without an end", &[10, 0, 19, 8, 1], 1, 1),
         ] {
-            assert_eq!(Fields::of(broken), Fields { all, items, whole: false }, "{what}");
+            assert_eq!(FieldCount::of(broken), FieldCount { all, items, whole: false }, "{what}");
             assert!(proto::BatchClaimRequest::decode(broken).is_err(), "{what}");
         }
-        assert_eq!(Fields::of(&[10, 0].repeat(FIELDS_MAX)).all, FIELDS_MAX);
-        assert!(!Fields::of(&[10, 0].repeat(FIELDS_MAX + 2)).whole);
+        assert_eq!(FieldCount::of(&[10, 0].repeat(FIELDS_MAX)).all, FIELDS_MAX);
+        assert!(!FieldCount::of(&[10, 0].repeat(FIELDS_MAX + 2)).whole);
     }
 
     #[test]
@@ -125,15 +124,15 @@ mod tests {
                 }
                 proto::BatchClaimRequest { requests: vec![request.clone()] }.encode(&mut message).unwrap();
             }
-            let fields = Fields::of(&message);
+            let fields = FieldCount::of(&message);
             assert_eq!((fields.items, fields.whole), (batch.requests.len(), true), "{message:?}");
             assert_eq!(proto::BatchClaimRequest::decode(&message[..]), Ok(batch));
         }
     }
 
-    /// What the decoder reads is counted to its end, as it reads it; nothing panics.
+    /// The count agrees with the decoder, and no input panics.
     #[test]
-    fn mangled_messages_are_counted_as_the_decoder_reads_them() {
+    fn mutated_messages_are_counted_as_the_decoder_reads_them() {
         let mut numbers = Numbers(2);
         let (mut read, mut refused) = (0, 0);
         for round in 0..20_000 {
@@ -148,7 +147,7 @@ mod tests {
             if numbers.below(4) == 0 {
                 message.truncate(numbers.below(message.len() + 1));
             }
-            let fields = Fields::of(&message);
+            let fields = FieldCount::of(&message);
             match proto::BatchClaimRequest::decode(&message[..]) {
                 Ok(batch) => {
                     assert_eq!((fields.items, fields.whole), (batch.requests.len(), true), "{message:?}");

@@ -1,4 +1,4 @@
-//! Accounts of their own, for tests.
+//! Accounts for tests.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) fn accounts(limits: AccountLimits) -> Accounts {
     Accounts::new(limits, Metrics::new().expect("metrics"), Box::new(|_| Ok(())))
 }
 
-/// The account of a connection to a server of its own.
+/// The account of a connection to a separate server.
 pub(crate) fn connection() -> Arc<ConnectionAccount> {
     let address = IpAddr::from([192, 0, 2, 1]);
     ConnectionAccount::new(&accounts(LIMITS), address, CancellationToken::new())

@@ -1,46 +1,45 @@
-//! How much each client may hold, from the settings.
+//! Limits of what each client may hold, computed from the settings.
 
 use std::time::Duration;
 
-/// What each principal may take; zero: no limit of its own is set.
+/// Limits of each principal; zero: no limit is configured.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrincipalLimits {
-    /// How many calls it may have under way.
+    /// Maximum number of its calls in flight.
     pub calls_max: usize,
-    /// How many calls each second brings it, items of batches counted one by one.
+    /// Its calls a second, with items of batches counted one by one.
     pub calls_per_second: usize,
-    /// How many bytes its requests under way may have; zero: a quarter of those of all.
+    /// Bytes of its requests in flight; zero: a quarter of the bytes of all.
     pub bytes_max: usize,
 }
 
-/// What the account of a call has from its beginning on, its headers left out: what the server keeps for each call that
-/// is under way. Measured on 20,000 open calls each: 3.1 KiB for health's Watch, 5.3 for a Claim over TLS whose body has not
-/// arrived.
+/// Charged to each call from its start, in addition to its headers: the memory that the server keeps for a call in flight.
+/// Measured with 20,000 open calls each: 3.1 KiB for health's Watch, 5.3 for a Claim over TLS whose body has not arrived.
 pub(super) const CALL_BYTES: usize = 5 * 1_024;
-/// How many bytes of a request HTTP/2 keeps for a call that does not read them yet.
+/// Flow-control window of a stream: bytes of a request that HTTP/2 keeps for a call that does not read them yet.
 pub(crate) const STREAM_WINDOW: u32 = 128 * 1_024;
-/// What a call takes in addition whose request is a stream: HTTP/2 fills the window while the call is at work on a message.
+/// Charged in addition if the request is a stream: HTTP/2 fills the window while the call processes a message.
 pub(crate) const STREAM_BYTES: usize = STREAM_WINDOW as usize;
-/// What a stream of reflection takes besides: its library makes up to four answers before the first one is read, each as
+/// Charged in addition to a reflection stream: its library makes up to four answers before the first one is read, each as
 /// large as a file of descriptors.
 pub(crate) const REFLECTION_BYTES: usize = 128 * 1_024;
 /// The headers of a call, as HTTP/2 counts them: names, values, and 32 bytes for each header.
 pub(crate) const HEADER_BYTES_MAX: usize = 8 * 1_024;
-/// What a call takes in addition to its message at most.
+/// Largest charge of a call in addition to its message.
 pub(crate) const CALL_OVERHEAD_MAX: usize = CALL_BYTES + HEADER_BYTES_MAX;
 
-/// What all calls but settlements may take of a limit, and what settlements may, in eighths.
+/// The part of a limit that all calls but settlements may take, and the part that settlements may take, in eighths.
 const OTHERS_EIGHTHS: usize = 5;
 const SETTLEMENTS_EIGHTHS: usize = 7;
-/// How many principals may have their share of the server at once.
+/// Number of principals that may hold their whole share concurrently.
 const SHARES: usize = 4;
 /// The part of the server that all clients without a credential may hold together, and that of one address.
 const STRANGERS_PART: usize = 8;
 const STRANGER_PART: usize = 16;
-/// The part of the server that headers and trailers of errors may have. Without a bound, connections that read nothing held up to
-/// 6 KiB for each of 256 calls until `stall_max` was over.
+/// The part of the server for headers and trailers of errors. Without a bound, connections that read nothing held up to 6 KiB
+/// for each of 256 calls until `stall_max` was over.
 const HEADERS_PART: usize = 8;
-/// How many times the bytes of its requests a connection's answers may have: an answer to a batch may have thirty times the
+/// Bytes of a connection's answers, as a multiple of the bytes of its requests: an answer to a batch may have thirty times the
 /// bytes of its request.
 const CONNECTION_ANSWERS: usize = 4;
 
@@ -49,7 +48,7 @@ const CONNECTION_ANSWERS: usize = 4;
 pub(crate) struct AccountLimits {
     /// Bytes of requests of one connection.
     pub(crate) connection_bytes_max: usize,
-    /// Bytes of requests of all connections; of answers half as many.
+    /// Bytes of requests of all connections; answers may have half as many.
     pub(crate) server_bytes_max: usize,
     /// The largest message of a request.
     pub(crate) message_bytes_max: usize,
@@ -58,77 +57,79 @@ pub(crate) struct AccountLimits {
     pub(crate) stall_max: Duration,
 }
 
-/// To whom bytes belong.
+/// The owner of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OwnerKind {
     /// A principal with a name.
     Principal,
     /// All callers, where no source of identity is configured.
     Anonymous,
-    /// An address, for the calls that need no credential where others do: health.
+    /// An address, for calls that need no credential where others do: health checks.
     Stranger,
 }
 
 impl AccountLimits {
-    /// How many bytes the requests of one owner may have.
-    pub(super) fn requests_of(&self, kind: Kind) -> usize {
+    /// Maximum bytes of the requests of one owner.
+    pub(super) fn requests_of(&self, kind: OwnerKind) -> usize {
         match kind {
-            Kind::Principal | Kind::Anonymous if self.principals.bytes_max > 0 => self.principals.bytes_max,
-            Kind::Principal => self.share(self.server_bytes_max),
-            Kind::Anonymous => self.server_bytes_max,
-            Kind::Stranger => self.server_bytes_max / STRANGER_PART,
+            OwnerKind::Principal | OwnerKind::Anonymous if self.principals.bytes_max > 0 => {
+                self.principals.bytes_max
+            }
+            OwnerKind::Principal => self.share(self.server_bytes_max),
+            OwnerKind::Anonymous => self.server_bytes_max,
+            OwnerKind::Stranger => self.server_bytes_max / STRANGER_PART,
         }
     }
 
-    /// How many bytes the answers of all may have: two of the largest in any case.
+    /// Maximum bytes of all answers: at least two of the largest.
     pub(super) fn answers_max(&self) -> usize {
         (self.server_bytes_max / 2).max(2 * self.message_bytes_max)
     }
 
-    /// How many bytes the headers and trailers of errors may have that sockets have not taken, on all connections.
+    /// Maximum bytes of headers and trailers of errors that sockets have not taken, on all connections.
     pub(super) fn headers_max(&self) -> usize {
         self.server_bytes_max / HEADERS_PART
     }
 
-    /// How many bytes the answers of one owner may have.
-    pub(super) fn answers_of(&self, kind: Kind) -> usize {
+    /// Maximum bytes of the answers of one owner.
+    pub(super) fn answers_of(&self, kind: OwnerKind) -> usize {
         match kind {
-            Kind::Principal => self.share(self.answers_max()),
-            Kind::Anonymous => self.answers_max(),
-            Kind::Stranger => self.answers_max() / STRANGER_PART,
+            OwnerKind::Principal => self.share(self.answers_max()),
+            OwnerKind::Anonymous => self.answers_max(),
+            OwnerKind::Stranger => self.answers_max() / STRANGER_PART,
         }
     }
 
-    /// How much room requests that do not arrive give back where another one finds none: an eighth, and at least twice the
-    /// largest request, since its owner must leave as much to others as it takes.
+    /// Bytes that requests which do not arrive must free where another request finds no space: an eighth, and at least twice the
+    /// largest request, since its owner must leave as much free as it takes.
     pub(super) fn room(&self) -> usize {
         (self.server_bytes_max / 8).max(2 * (self.message_bytes_max + CALL_OVERHEAD_MAX))
     }
 
-    /// How many bytes the requests of all strangers may have together.
+    /// Maximum bytes of the requests of all strangers together.
     pub(super) fn requests_of_strangers(&self) -> usize {
         self.server_bytes_max / STRANGERS_PART
     }
 
-    /// How many bytes the answers of one connection may have.
+    /// Maximum bytes of the answers of one connection.
     pub(super) fn answers_of_connection(&self) -> usize {
         self.connection_bytes_max.saturating_mul(CONNECTION_ANSWERS).min(self.answers_max())
     }
 
-    /// A principal's share of the server: the largest batch of claims fits in any case.
+    /// A principal's share of the server: at least the largest batch of claims.
     fn share(&self, all: usize) -> usize {
         let largest = (self.message_bytes_max + CALL_OVERHEAD_MAX).saturating_mul(8).div_ceil(OTHERS_EIGHTHS);
         (all / SHARES).max(largest).min(all)
     }
 }
 
-/// What settlements, or all other calls, may take of a limit of bytes.
+/// The part of a limit of bytes for settlements, or for all other calls.
 pub(super) fn part(max: usize, settles: bool) -> usize {
     let eighths = if settles { SETTLEMENTS_EIGHTHS } else { OTHERS_EIGHTHS };
     max / 8 * eighths + (max % 8 * eighths).div_ceil(8)
 }
 
-/// The same of a limit of calls, which are few where it is small: settlements may take all.
+/// The part of a limit of calls. Settlements may take all of it, since a small limit has few calls.
 pub(super) fn part_of_calls(max: usize, settles: bool) -> usize {
     if settles { max } else { part(max, false) }
 }
@@ -153,12 +154,12 @@ mod tests {
     fn each_owner_has_its_share() {
         let batch = (3_670_016 + CALL_OVERHEAD_MAX) * 8 / 5 + 1;
         for (server, principal, kind, requests, answers) in [
-            (256 * MIB, 0, Kind::Principal, 64 * MIB, 32 * MIB),
-            (256 * MIB, 9 * MIB, Kind::Principal, 9 * MIB, 32 * MIB),
-            (16 * MIB, 0, Kind::Principal, batch, batch),
-            (256 * MIB, 0, Kind::Anonymous, 256 * MIB, 128 * MIB),
-            (256 * MIB, 9 * MIB, Kind::Anonymous, 9 * MIB, 128 * MIB),
-            (256 * MIB, 9 * MIB, Kind::Stranger, 16 * MIB, 8 * MIB),
+            (256 * MIB, 0, OwnerKind::Principal, 64 * MIB, 32 * MIB),
+            (256 * MIB, 9 * MIB, OwnerKind::Principal, 9 * MIB, 32 * MIB),
+            (16 * MIB, 0, OwnerKind::Principal, batch, batch),
+            (256 * MIB, 0, OwnerKind::Anonymous, 256 * MIB, 128 * MIB),
+            (256 * MIB, 9 * MIB, OwnerKind::Anonymous, 9 * MIB, 128 * MIB),
+            (256 * MIB, 9 * MIB, OwnerKind::Stranger, 16 * MIB, 8 * MIB),
         ] {
             let limits = limits(server, principal);
             let shares = (limits.requests_of(kind), limits.answers_of(kind));

@@ -1,50 +1,50 @@
-//! The calls that are open on a connection, and how much of it may be read.
+//! The open calls of a connection, and how much of it may be read.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 
-/// Streams that one connection may have open.
+/// Maximum number of open streams of one connection (`SETTINGS_MAX_CONCURRENT_STREAMS`).
 pub(crate) const STREAMS_MAX: u32 = 256;
-/// With more calls open nothing is read of their connection: the client has reset at least half of these.
-const READ_UP_TO: usize = 2 * STREAMS_MAX as usize;
+/// With more open calls than this, their connection is not read: the client has reset at least half of them (rapid reset).
+const READ_UP_TO_CALLS: usize = 2 * STREAMS_MAX as usize;
 
-/// How many calls are open on a connection, and how many there ever were.
+/// The number of open calls of a connection, and how many calls began on it.
 #[derive(Default)]
-pub(crate) struct Open {
+pub(crate) struct OpenCalls {
     now: AtomicUsize,
     begun: AtomicU64,
-    /// How many bytes may still be read in this turn. It is here since each turn looks at all of this.
-    room: AtomicUsize,
+    /// Bytes that the current poll may still read. Here, since each poll looks at all of these counters.
+    bytes_left: AtomicUsize,
     /// The reader of the connection, which waits until fewer calls are open.
     reader: AtomicWaker,
 }
 
-impl Open {
+impl OpenCalls {
     pub(crate) fn is_none(&self) -> bool {
         self.now.load(Ordering::SeqCst) == 0
     }
 
-    /// How many calls are open, give or take those that begin or end just now.
+    /// Number of open calls; calls that begin or end concurrently may be missing.
     pub(crate) fn calls(&self) -> usize {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// How many calls began since the connection did: a look at the clock for each of them would cost more.
+    /// Number of calls that began on the connection: cheaper than reading a clock for each of them.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// How many bytes may still be read in this turn of the connection.
-    pub(crate) fn room(&self) -> &AtomicUsize {
-        &self.room
+    /// Bytes that the current poll of the connection may still read.
+    pub(crate) fn bytes_left(&self) -> &AtomicUsize {
+        &self.bytes_left
     }
 
-    /// Ready where no more calls are open than the client can have. The client has reset all others, and they end as soon
-    /// as they have their turn: a reader that goes on before that gathers them without a bound.
-    pub(crate) fn poll_few(&self, context: &Context<'_>) -> Poll<()> {
-        let are_few = || self.now.load(Ordering::SeqCst) <= READ_UP_TO;
+    /// Ready while no more calls are open than twice what the client may have. The others were reset by the client, and end once
+    /// they are polled: a reader that goes on before that gathers them without bound.
+    pub(crate) fn poll_readable(&self, context: &Context<'_>) -> Poll<()> {
+        let are_few = || self.now.load(Ordering::SeqCst) <= READ_UP_TO_CALLS;
         if are_few() {
             return Poll::Ready(());
         }
@@ -59,14 +59,14 @@ impl Open {
         self.hold();
     }
 
-    /// One more that is open: a part of a call that began.
+    /// Counts a part of a call that has begun.
     pub(super) fn hold(&self) {
         self.now.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A call, or a part of one, ends.
     pub(super) fn end(&self) {
-        if self.now.fetch_sub(1, Ordering::SeqCst) == READ_UP_TO + 1 {
+        if self.now.fetch_sub(1, Ordering::SeqCst) == READ_UP_TO_CALLS + 1 {
             self.reader.wake();
         }
     }
@@ -90,23 +90,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_while_too_many_calls_are_open() {
-        let open = Open::default();
+    fn a_connection_is_not_read_while_too_many_calls_are_open() {
+        let open = OpenCalls::default();
         let woken = Arc::new(Woken::default());
         let waker = Arc::clone(&woken).into();
         let context = Context::from_waker(&waker);
-        for _ in 0..READ_UP_TO {
+        for _ in 0..READ_UP_TO_CALLS {
             open.begin();
         }
-        assert!(open.poll_few(&context).is_ready());
+        assert!(open.poll_readable(&context).is_ready());
         open.begin();
         open.begin();
-        assert!(open.poll_few(&context).is_pending());
+        assert!(open.poll_readable(&context).is_pending());
         open.end();
-        assert!(open.poll_few(&context).is_pending());
+        assert!(open.poll_readable(&context).is_pending());
         assert!(!woken.0.load(Ordering::SeqCst));
         open.end();
         assert!(woken.0.load(Ordering::SeqCst));
-        assert!(open.poll_few(&context).is_ready());
+        assert!(open.poll_readable(&context).is_ready());
     }
 }

@@ -1,4 +1,4 @@
-//! To whom calls and bytes belong: a principal, whose connections share one account, or the address of a client without a
+//! The owners of calls and bytes: a principal, whose connections share one account, or the address of a client without a
 //! credential.
 
 use std::collections::HashMap;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::balance::{Balance, Requests};
-use super::limits::{Kind, part_of_calls};
+use super::limits::{OwnerKind, part_of_calls};
 use crate::common::log_limit::SECOND;
 use crate::identity::ANONYMOUS;
 
-/// How many owners have an account of their own. Beyond that those that hold nothing are forgotten, and should all hold
-/// something, new ones share one account.
+/// Maximum number of owners with a separate account. Above it, owners that hold nothing are forgotten; if all hold something,
+/// new owners share one account.
 const OWNERS_MAX: usize = 10_000;
 const SECOND_NANOS: u64 = 1_000_000_000;
 
@@ -20,22 +20,22 @@ const SECOND_NANOS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Owner {
     pub(super) name: Box<str>,
-    pub(super) kind: Kind,
+    pub(super) kind: OwnerKind,
     pub(super) requests: Requests,
     pub(super) answers: Balance,
     calls: AtomicUsize,
-    /// When a whole second's calls may be made at once again, in nanoseconds. Each call takes its share of a second.
+    /// Token bucket: when it is full again, in nanoseconds. Each call moves it by its share of a second.
     full_at: AtomicU64,
 }
 
 impl Owner {
-    fn new(name: &str, kind: Kind) -> Arc<Owner> {
+    fn new(name: &str, kind: OwnerKind) -> Arc<Owner> {
         let (requests, answers) = (Requests::default(), Balance::default());
         let (calls, full_at) = (AtomicUsize::new(0), AtomicU64::new(0));
         Arc::new(Owner { name: name.into(), kind, requests, answers, calls, full_at })
     }
 
-    /// One more call; returns whether there are at most `max`.
+    /// Counts one more call, unless there are `max` already; returns whether it did.
     pub(super) fn begin_call(&self, max: usize) -> bool {
         let room = |calls: usize| calls.checked_add(1).filter(|sum| *sum <= max);
         self.calls.fetch_update(Relaxed, Relaxed, room).is_ok()
@@ -45,10 +45,10 @@ impl Owner {
         self.calls.fetch_sub(1, Relaxed);
     }
 
-    /// Takes one call of those that a second brings; one call passes, however few these are.
+    /// Takes one call from the token bucket. One call always passes, however low the rate is.
     ///
     /// # Errors
-    /// How long to wait for it.
+    /// The time to wait.
     pub(super) fn take_rate(&self, per_second: usize, settles: bool, now: u64) -> Result<(), Duration> {
         let Some(each) = SECOND_NANOS.checked_div(whole(per_second)) else { return Ok(()) };
         let ahead_max = (SECOND_NANOS / 8 * whole(part_of_calls(8, settles))).max(each);
@@ -69,10 +69,10 @@ fn whole(number: usize) -> u64 {
 
 /// All owners.
 pub(super) struct Owners {
-    /// Times count from here on.
+    /// Times are counted from here.
     start: Instant,
     known: Mutex<Known>,
-    /// The accounts of those for whom there is no room.
+    /// The shared accounts of owners that find no space.
     other_principals: Arc<Owner>,
     other_strangers: Arc<Owner>,
 }
@@ -89,8 +89,8 @@ impl Owners {
         Owners {
             start: Instant::now(),
             known: Mutex::default(),
-            other_principals: Owner::new("other principals", Kind::Principal),
-            other_strangers: Owner::new("other addresses", Kind::Stranger),
+            other_principals: Owner::new("other principals", OwnerKind::Principal),
+            other_strangers: Owner::new("other addresses", OwnerKind::Stranger),
         }
     }
 
@@ -100,22 +100,22 @@ impl Owners {
     }
 
     pub(super) fn principal(&self, name: &str) -> Arc<Owner> {
-        let kind = if name == ANONYMOUS { Kind::Anonymous } else { Kind::Principal };
+        let kind = if name == ANONYMOUS { OwnerKind::Anonymous } else { OwnerKind::Principal };
         self.of(name, kind, |known| &mut known.principals)
             .unwrap_or_else(|| Arc::clone(&self.other_principals))
     }
 
     /// A client of this address without a credential.
     pub(super) fn stranger(&self, address: &str) -> Arc<Owner> {
-        let of = self.of(address, Kind::Stranger, |known| &mut known.strangers);
+        let of = self.of(address, OwnerKind::Stranger, |known| &mut known.strangers);
         of.unwrap_or_else(|| Arc::clone(&self.other_strangers))
     }
 
-    /// `None` if there is no room for another one.
+    /// `None` if no space is left for another owner.
     fn of(
         &self,
         name: &str,
-        kind: Kind,
+        kind: OwnerKind,
         map: impl Fn(&mut Known) -> &mut HashMap<Box<str>, Arc<Owner>>,
     ) -> Option<Arc<Owner>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl Owners {
 }
 
 impl Known {
-    /// Forgets owners that no connection knows, no call uses and that wait for no call of a second: at most once a second.
+    /// Forgets owners that no connection knows, no call uses and whose token bucket is full: at most once a second.
     fn tidy(&mut self, now: u64) {
         let looked = Instant::now();
         if self.tidied.is_some_and(|at| looked.saturating_duration_since(at) < SECOND) {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_second_brings_as_many_calls_as_are_allowed() {
         for (per_second, others, settlements) in [(1, 1, 0), (2, 1, 1), (8, 5, 3), (1_000, 625, 375)] {
-            let owner = Owner::new("a", Kind::Principal);
+            let owner = Owner::new("a", OwnerKind::Principal);
             assert_eq!(passed(&owner, per_second, false), others, "of {per_second}");
             assert_eq!(passed(&owner, per_second, true), settlements, "of {per_second}");
             let wait = owner.take_rate(per_second, true, 0).expect_err("all are used");
@@ -169,11 +169,11 @@ mod tests {
                 "of {per_second}"
             );
         }
-        assert_eq!(passed(&Owner::new("a", Kind::Principal), 0, false), 10_000, "zero is no limit");
+        assert_eq!(passed(&Owner::new("a", OwnerKind::Principal), 0, false), 10_000, "zero means unlimited");
     }
 
     #[test]
-    fn owners_without_calls_are_forgotten_and_without_room_they_share() {
+    fn idle_owners_are_forgotten_and_owners_without_space_share() {
         let owners = Owners::new();
         let known = || owners.known.lock().expect("no panic").principals.len();
         for number in 0..OWNERS_MAX * 3 {
@@ -189,7 +189,7 @@ mod tests {
         assert!(Arc::ptr_eq(&busy[7], &owners.principal("busy 7")), "others keep their own");
         let address = owners.stranger("busy 7");
         assert!(
-            !Arc::ptr_eq(&busy[7], &address) && address.kind == Kind::Stranger,
+            !Arc::ptr_eq(&busy[7], &address) && address.kind == OwnerKind::Stranger,
             "an address is not a name"
         );
     }

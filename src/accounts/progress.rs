@@ -1,41 +1,41 @@
-//! How long bytes have waited for a client, in ticks of the sweep: a look at the clock for each piece would cost more.
+//! How long bytes have waited for a client, in ticks of the sweep: reading a clock for each piece would cost more.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::time::Duration;
 
-/// From one sweep to the next.
+/// Time between two sweeps.
 pub(super) const TICK: Duration = Duration::from_millis(500);
-/// The lowest rate at which a message or an answer may go on once `stall_max` has passed, in bytes a tick: 1 KiB a second.
-/// Without it a client that moves one byte each `stall_max` would hold its largest message for months. No higher: 256 calls
-/// of one connection share its link.
+/// The lowest rate at which a message or answer may go on after `stall_max`, in bytes a tick: 1 KiB a second. Without it a
+/// client that moves one byte each `stall_max` would hold its largest message for months. Not higher, since 256 calls of one
+/// connection share its link.
 pub(super) const BYTES_A_TICK: usize = 512;
 
-/// Fewer bytes than these within a second are no sign that a client sends or reads what it holds: with one byte each 0.4 s
-/// four clients kept all of the server's room, and none of their calls had to go.
+/// Fewer bytes than this within a second are not a sign that a client sends or reads: with one byte each 0.4 s, four clients
+/// kept all bytes of the server, and none of their calls had to go.
 const SIGN_BYTES: usize = 16 * 1_024;
 
-/// A time as a number of ticks, at least one.
+/// A duration in ticks, at least one.
 pub(super) fn ticks(time: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u32::MAX).max(1)
 }
 
 /// The progress of one message of a request, or of the answers of one call.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct TransferProgress {
     /// Whether the server waits for the client.
     waits: AtomicBool,
-    /// The tick at which the message began. Time in which the server did not wait for the client is added to it.
+    /// The tick at which the message began, moved on by the time in which the server did not wait for the client.
     began: AtomicU32,
     /// The tick of the last byte.
     moved: AtomicU32,
     bytes: AtomicUsize,
-    /// How many bytes had moved, and at which tick, when [`SIGN_BYTES`] more of them were seen last.
+    /// Number of bytes, and the tick, when the last [`SIGN_BYTES`] of progress were seen.
     seen: AtomicUsize,
     seen_at: AtomicU32,
 }
 
-impl Progress {
+impl TransferProgress {
     /// A message, or an answer, begins.
     pub(super) fn begin(&self, now: u32) {
         self.began.store(now, Relaxed);
@@ -49,12 +49,12 @@ impl Progress {
     pub(super) fn wait(&self, now: u32) {
         if !self.waits.load(Relaxed) {
             self.pause_ends(now);
-            // The sweep sees the beginning that was moved on, or no wait.
+            // The sweep sees the start that was moved on, or no wait.
             self.waits.store(true, Release);
         }
     }
 
-    /// Bytes arrived, and the server does not wait for the client until [`Progress::wait`] says so.
+    /// Notes that bytes arrived: the server does not wait for the client until the next [`TransferProgress::wait`].
     pub(super) fn arrived(&self, bytes: usize, now: u32) {
         if !self.waits.swap(false, Relaxed) {
             self.pause_ends(now);
@@ -62,19 +62,19 @@ impl Progress {
         self.moved(bytes, now);
     }
 
-    /// Bytes moved.
+    /// Notes that bytes moved.
     pub(super) fn moved(&self, bytes: usize, now: u32) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.moved.store(now, Relaxed);
     }
 
-    /// The time since the last byte was the server's own.
+    /// The time since the last byte was the server's: moves the start on.
     fn pause_ends(&self, now: u32) {
         let paused = now.wrapping_sub(self.moved.swap(now, Relaxed));
         self.began.fetch_add(paused, Relaxed);
     }
 
-    /// The server does not wait for the client.
+    /// Notes that the server does not wait for the client.
     pub(super) fn stop(&self) {
         self.waits.store(false, Relaxed);
     }
@@ -84,7 +84,7 @@ impl Progress {
         self.waits.load(Acquire)
     }
 
-    /// Looks how much has moved. For the sweep alone, at each tick.
+    /// Checks how much has moved. Called by the sweep only, at each tick.
     pub(super) fn look(&self, now: u32) {
         let bytes = self.bytes.load(Relaxed);
         if bytes.wrapping_sub(self.seen.load(Relaxed)) >= SIGN_BYTES {
@@ -93,12 +93,12 @@ impl Progress {
         }
     }
 
-    /// How many ticks ago enough bytes had moved, or the message began.
+    /// Ticks since enough bytes moved, or since the message began.
     pub(super) fn idle(&self, now: u32) -> u32 {
         now.wrapping_sub(self.seen_at.load(Relaxed))
     }
 
-    /// Whether the client is too slow: it has taken `stall` ticks more than the bytes that moved may take at the lowest rate.
+    /// Whether the client is too slow: it needed `stall` ticks more than the bytes that moved need at the lowest rate.
     pub(super) fn is_late(&self, now: u32, stall: u32) -> bool {
         let earned = u32::try_from(self.bytes.load(Relaxed) / BYTES_A_TICK).unwrap_or(u32::MAX);
         now.wrapping_sub(self.began.load(Relaxed)) > stall.saturating_add(earned)
@@ -111,7 +111,7 @@ mod tests {
 
     const STALL: u32 = 20;
 
-    /// What happens at a tick.
+    /// An event at a tick.
     enum Event {
         Waits,
         Moves(usize),
@@ -136,7 +136,7 @@ mod tests {
                 false,
             ),
         ] {
-            let progress = Progress::default();
+            let progress = TransferProgress::default();
             progress.begin(0);
             for (at, event) in events {
                 match event {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn idle_counts_from_the_last_bytes_that_are_a_sign() {
-        let progress = Progress::default();
+        let progress = TransferProgress::default();
         progress.begin(3);
         for (bytes, at, idle) in
             [(0, 9, 6), (SIGN_BYTES - 1, 9, 6), (1, 9, 0), (1, 12, 3), (SIGN_BYTES, 13, 0)]
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_at_least_one_tick() {
+    fn a_duration_is_at_least_one_tick() {
         let of = |millis| ticks(Duration::from_millis(millis));
         assert_eq!([of(0), of(1), of(500), of(501), of(10_000)], [1, 1, 1, 2, 20]);
     }

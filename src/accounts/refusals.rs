@@ -1,4 +1,4 @@
-//! The errors of a call that is beyond a limit.
+//! The errors of calls that exceed a limit.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::proto::{ERROR_DOMAIN, ErrorReason};
 fn requests(text: &str) -> Rejection {
     Rejection::new(
         Reason::Overloaded,
-        format!("{text}; nothing was changed: try again later, with fewer or smaller ones at once"),
+        format!("{text}; nothing was changed: try again later, with fewer or smaller concurrent calls"),
     )
 }
 
@@ -29,14 +29,14 @@ pub(super) fn server(max: usize) -> Rejection {
     ))
 }
 
-/// Its owner holds as much as is left for all others.
+/// Its owner holds as much as it leaves free for all others.
 pub(super) fn others(owner: &str) -> Rejection {
     requests(&format!(
         "the requests under way of {owner} would leave less room (server_bytes_max) for others than they take"
     ))
 }
 
-/// The stream of a call is reset, and a task of its own reads the request still.
+/// The stream of a call was reset, while a separate task still reads the request.
 pub(super) fn reset() -> Rejection {
     Rejection::new(
         Reason::Cancelled,
@@ -129,7 +129,7 @@ pub(super) fn limited(principal: &str, limit: Limited, max: usize, settles: bool
     )
 }
 
-/// The refusal of an account in a status that a reader of the request was given; `None` if it is not one.
+/// The account's refusal that is contained in the status of a request's reader; `None` if it is another error.
 pub(crate) fn refusal(status: &Status) -> Option<Rejection> {
     let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN)?;
     let said = ErrorReason::from_word(&info.reason)?;

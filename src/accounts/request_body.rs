@@ -1,5 +1,5 @@
-//! The body of a request: its bytes are counted as they arrive, message by message, and it is read to its end even if its
-//! call ends before.
+//! The body of a request: its bytes are counted as they arrive, message by message, and it is drained even if its call ends
+//! before it has arrived.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::wire::reasons::During;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A flag, and four bytes of length.
+/// The gRPC message header: a flag, and four bytes of length.
 const HEADER_BYTES: usize = 5;
 
-/// How much is read of a request that was answered before it arrived, and for how long; the stream of one that goes on after
-/// that is reset. A stream whose end is not read is reset too, and what arrives on a stream that is forgotten counts as its
-/// client's error: with too many of them HTTP/2 ends the connection, and the calls of all clients behind the same proxy with
-/// it. The bound is more than the largest batch has by default, and clients stop as soon as they have read their answer.
-const REST_BYTES_MAX: usize = 4 << 20;
-const REST_WITHIN: Duration = Duration::from_secs(1);
+/// Request-body drain: how much is read, and for how long, of a request that was answered before it arrived; after that its
+/// stream is reset. A stream whose end is not read is reset too, and bytes that arrive on a forgotten stream count as the
+/// client's protocol error: with too many of them HTTP/2 ends the connection, with the calls of all clients behind the same
+/// proxy. The bound is above the default size of the largest batch, and clients stop sending once they have read their answer.
+const DRAINED_BYTES_MAX: usize = 4 << 20;
+const DRAIN_WITHIN: Duration = Duration::from_secs(1);
 
-/// The body of a request that a task of its own can read.
+/// A request body that a separate task can read.
 pub(crate) trait Readable: Body<Data = Bytes> + Unpin + Send + 'static {}
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Readable for B {}
 
 /// See the module.
 pub(crate) struct RequestBody<B: Readable> {
-    rest: Rest<B>,
+    rest: BodyDrain<B>,
     call: Arc<CallAccount>,
     during: During,
     framing: Framing,
@@ -53,7 +53,7 @@ impl<B: Readable> RequestBody<B> {
         shape: Shape,
     ) -> RequestBody<B> {
         call.state().receiving.begin(call.now());
-        let rest = Rest::of(body, call.connection());
+        let rest = BodyDrain::of(body, call.connection());
         RequestBody { rest, call, during, framing: Framing::new(message_bytes_max, shape) }
     }
 
@@ -63,27 +63,27 @@ impl<B: Readable> RequestBody<B> {
     }
 }
 
-/// What a body has in it.
+/// The content of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// One message of gRPC, with its length before it.
     Message,
-    /// Any number of them. The call is done with each when the next one begins.
+    /// Any number of gRPC messages. The call has processed each when the next one begins.
     Messages,
-    /// One message of the HTTP door, and nothing else.
+    /// One message of the HTTP listener, without a length before it.
     Bare,
 }
 
-/// Where in its messages a body is.
+/// The position of a body within its messages.
 struct Framing {
     header: [u8; HEADER_BYTES],
-    /// How much of the header is there.
+    /// Number of header bytes that are there.
     known: usize,
-    /// How much of the message is not.
+    /// Number of message bytes that are missing.
     left: usize,
-    /// Whether its bytes count: a message that is too long is refused elsewhere, by its length.
+    /// Whether its bytes are counted: a message that is too long is refused by its length, elsewhere.
     counts: bool,
-    /// How many messages have begun.
+    /// Number of messages that have begun.
     begun: u64,
     message_bytes_max: usize,
     shape: Shape,
@@ -92,7 +92,7 @@ struct Framing {
 impl Framing {
     fn new(message_bytes_max: usize, shape: Shape) -> Framing {
         let header = [0; HEADER_BYTES];
-        // A bare message has no length before it: it may have this many bytes, and no more.
+        // A bare message may have this many bytes, and has no length before it.
         let left = if shape == Shape::Bare { message_bytes_max } else { 0 };
         Framing { header, known: 0, left, counts: true, begun: 0, message_bytes_max, shape }
     }
@@ -107,7 +107,7 @@ impl Framing {
         }
     }
 
-    /// Follows bytes that arrived, and takes those that belong to a message.
+    /// Parses bytes that arrived, and takes the bytes of messages.
     fn follow(&mut self, mut data: &[u8], call: &CallAccount) -> Result<(), Rejection> {
         while !data.is_empty() {
             if self.left > 0 {
@@ -140,7 +140,7 @@ impl Framing {
             call.end_message();
             call.state().receiving.begin(call.now());
         } else if self.begun > 1 {
-            // The transport would throw it away, and carry out the first one.
+            // The transport would discard it, and carry out the first message.
             return Err(refusals::second_message());
         }
         let [_, a, b, c, d] = self.header;
@@ -149,7 +149,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Whether the client owes more bytes now: a stream may rest between two messages, a unary call has one.
+    /// Whether the client owes more bytes now: a stream may pause between two messages, a unary call has one message.
     fn is_owed(&self) -> bool {
         self.shape != Shape::Messages || self.left > 0 || self.known > 0
     }
@@ -204,41 +204,41 @@ where
     }
 }
 
-/// A body that is read to its end when this is dropped.
-pub(crate) struct Rest<B: Readable> {
+/// A body that is drained when this is dropped.
+pub(crate) struct BodyDrain<B: Readable> {
     /// Until it is dropped.
     body: Option<B>,
     connection: Arc<ConnectionAccount>,
 }
 
-impl<B: Readable> Rest<B> {
-    pub(crate) fn of(body: B, connection: &Arc<ConnectionAccount>) -> Rest<B> {
-        Rest { body: Some(body), connection: Arc::clone(connection) }
+impl<B: Readable> BodyDrain<B> {
+    pub(crate) fn of(body: B, connection: &Arc<ConnectionAccount>) -> BodyDrain<B> {
+        BodyDrain { body: Some(body), connection: Arc::clone(connection) }
     }
 }
 
-impl<B: Readable> Drop for Rest<B> {
+impl<B: Readable> Drop for BodyDrain<B> {
     fn drop(&mut self) {
         let Some(mut body) = self.body.take().filter(|body| !body.is_end_stream()) else { return };
         let mut read = 0;
-        // Most requests have arrived as a whole by now, and need no task.
-        if poll_rest(&mut body, &mut read, &mut Context::from_waker(Waker::noop())).is_ready() {
+        // Most requests have arrived completely by now, and need no task.
+        if poll_drain(&mut body, &mut read, &mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
         let Ok(runtime) = Handle::try_current() else { return };
-        // The call is open for as long as its rest is read: a client may reset only a bounded number of open calls.
+        // The call stays open while its body is drained: a client may reset only a bounded number of open calls.
         let open = OpenCall::hold(&self.connection);
         runtime.spawn(async move {
-            let rest = std::future::poll_fn(|context| poll_rest(&mut body, &mut read, context));
-            let _in_time = timeout(REST_WITHIN, rest).await;
+            let rest = std::future::poll_fn(|context| poll_drain(&mut body, &mut read, context));
+            let _in_time = timeout(DRAIN_WITHIN, rest).await;
             drop(open);
         });
     }
 }
 
-/// Ready at the end of the body, or when enough of it was read.
-fn poll_rest(body: &mut impl Readable, read: &mut usize, context: &mut Context<'_>) -> Poll<()> {
-    while *read < REST_BYTES_MAX {
+/// Ready at the end of the body, or when enough of it was drained.
+fn poll_drain(body: &mut impl Readable, read: &mut usize, context: &mut Context<'_>) -> Poll<()> {
+    while *read < DRAINED_BYTES_MAX {
         match ready!(Pin::new(&mut *body).poll_frame(context)) {
             Some(Ok(frame)) => *read += frame.data_ref().map_or(0, Bytes::len),
             Some(Err(_)) | None => break,

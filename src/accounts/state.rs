@@ -1,4 +1,4 @@
-//! What one call holds, and how its bytes move: what the sweep looks at.
+//! The bytes that one call holds, and their progress: the input of the sweep.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -8,14 +8,14 @@ use std::task::Context;
 use futures_util::task::AtomicWaker;
 
 use super::owner::Owner;
-use super::progress::Progress;
+use super::progress::TransferProgress;
 
 /// Why the sweep ends the request of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfinished {
     /// It did not arrive in time.
     Stalled = 1,
-    /// All requests together have too many bytes, and those of its owner most of them.
+    /// All requests together have too many bytes, and its owner's have most.
     Full = 2,
     /// Its stream was reset.
     Reset = 3,
@@ -29,8 +29,8 @@ pub(super) struct CallState {
     /// Of these, the bytes of the message that arrives, or arrived last.
     pub(super) message: AtomicUsize,
     pub(super) answers: AtomicUsize,
-    pub(super) receiving: Progress,
-    pub(super) sending: Progress,
+    pub(super) receiving: TransferProgress,
+    pub(super) sending: TransferProgress,
     /// An [`Unfinished`]; zero while its request goes on.
     unfinished: AtomicU8,
     /// The reader of the request.
@@ -57,34 +57,34 @@ impl CallState {
         }
     }
 
-    /// How many bytes of its request it holds, and what the server keeps for it besides.
+    /// Bytes of its request, and the fixed charge of the call.
     pub(super) fn request_bytes(&self) -> usize {
         self.requests.load(Relaxed)
     }
 
-    /// How many bytes of its answer the client has not taken.
+    /// Bytes of its answer that the client has not taken.
     pub(super) fn answer_bytes(&self) -> usize {
         self.answers.load(Acquire)
     }
 
-    /// Whether the server waits for bytes of its request, and has waited for too long.
+    /// Whether the server has waited too long for bytes of its request.
     pub(super) fn request_is_stalled(&self, now: u32, stall: u32) -> bool {
         self.receiving.waits() && self.receiving.is_late(now, stall)
     }
 
-    /// Whether bytes of its answer wait for the client, and have waited for too long.
+    /// Whether bytes of its answer have waited too long for the client.
     pub(super) fn answer_is_stalled(&self, now: u32, stall: u32) -> bool {
         self.answer_bytes() > 0 && !self.was_reset() && self.sending.is_late(now, stall)
     }
 
-    /// Its request is not waited for any longer: the reader is answered with an error.
+    /// Stops waiting for its request: the reader gets an error.
     pub(super) fn end_request(&self, why: Unfinished) {
         self.receiving.stop();
         self.unfinished.store(why as u8, Relaxed);
         self.reader.wake();
     }
 
-    /// Why its request must not be waited for; else `None`, and its reader is woken if that changes.
+    /// Why its request must not be waited for; `None` otherwise, and then its reader is woken on a change.
     pub(super) fn unfinished(&self, context: &Context<'_>) -> Option<Unfinished> {
         self.reader.register(context.waker());
         [Unfinished::Stalled, Unfinished::Full, Unfinished::Reset]
@@ -96,7 +96,7 @@ impl CallState {
         self.was_reset.load(Relaxed)
     }
 
-    /// Its stream is reset.
+    /// Notes that its stream is reset.
     pub(super) fn set_reset(&self) {
         self.was_reset.store(true, Relaxed);
     }

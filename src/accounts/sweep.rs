@@ -1,4 +1,4 @@
-//! Looks at all accounts, each half second and as soon as all together hold too much, and ends what breaks a rule.
+//! The sweep checks all accounts, each half second and as soon as all together hold too much, and ends what breaks a rule.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,22 +9,22 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::Server;
 use super::connection::ConnectionAccount;
-use super::heaviest::{FRESH, Held, heaviest};
+use super::heaviest::{Held, RECENT, heaviest};
 use super::progress::{TICK, ticks};
 use super::state::{CallState, Unfinished};
 use crate::common::log_limit::warn_once_a_second;
 use crate::metrics::{Closed, Ended, Full};
 
-/// How many streams of a connection may be ended within [`STALLS_WITHIN`] ticks, since they make no progress or hold too much:
-/// more close the connection.
+/// Streams of a connection that may be ended within [`STALLS_WITHIN`] ticks because they make no progress or hold too much:
+/// more of them close the connection.
 const STALLS_MAX: u32 = 16;
 const STALLS_WITHIN: u32 = 120;
-/// Sweeps because too much is held come at most this often: each looks at all calls.
+/// Shortest time between sweeps that were requested because too much is held: each looks at all calls.
 const SWEEP_AGAIN: Duration = Duration::from_millis(50);
-/// After all answers together had too much, they have this part of it, in eighths: else each next byte would bring a sweep.
+/// What remains of a bound after a sweep, in eighths: at the bound itself each further byte would request a sweep.
 const LEFT_EIGHTHS: usize = 7;
 
-/// Sweeps until it is dropped, or the server ends.
+/// Runs the sweep until the task is dropped, or the server ends.
 pub(super) async fn run(server: Weak<Server>) {
     let mut tick = interval(TICK);
     let mut again = Instant::now();
@@ -45,7 +45,7 @@ pub(super) async fn run(server: Weak<Server>) {
 }
 
 impl Server {
-    /// One look at everything.
+    /// One sweep over everything.
     pub(super) fn sweep(&self) {
         let (now, stall) = (self.now(), ticks(self.limits.stall_max));
         let mut calls = Vec::new();
@@ -57,7 +57,7 @@ impl Server {
             if connection.open.is_none() {
                 continue;
             }
-            // Streams first: their errors are sent before the connection ends.
+            // Streams first: their errors are sent before the connection is closed.
             if connection.had_too_many_stalls(now) && !connection.is_proxy() {
                 self.close(&connection, "the client leaves too many answers and requests without progress");
                 continue;
@@ -79,12 +79,12 @@ impl Server {
         }
     }
 
-    /// Ends a call that makes no progress.
+    /// Ends the call if it makes no progress.
     fn end_if_stalled(&self, call: &Swept, now: u32, stall: u32) {
         let (principal, address) = (call.principal(), call.connection.address());
         if call.state.request_is_stalled(now, stall) {
             call.state.end_request(Unfinished::Stalled);
-            call.connection.watched.stalls.fetch_add(1, Relaxed);
+            call.connection.sweep_state.stalls.fetch_add(1, Relaxed);
             self.metrics.ended(Ended::RequestStalled);
             warn_once_a_second!(principal, %address, "a request did not arrive in time: it was refused");
         } else if call.state.answer_is_stalled(now, stall) {
@@ -93,13 +93,13 @@ impl Server {
         }
     }
 
-    /// Resets the stream of a call, and ends the task that reads its request, if it has one of its own.
+    /// Resets the stream of a call, and ends the separate task that reads its request, if there is one.
     fn reset(&self, call: &Swept, why: Ended) {
         call.state.set_reset();
         call.state.end_request(Unfinished::Reset);
         self.metrics.ended(why);
         if why != Ended::Full {
-            call.connection.watched.stalls.fetch_add(1, Relaxed);
+            call.connection.sweep_state.stalls.fetch_add(1, Relaxed);
         }
         if !call.connection.reset(call.number) && !call.connection.is_proxy() {
             self.close(&call.connection, "the client does not take the last bytes of an answer");
@@ -116,13 +116,13 @@ impl Server {
         warn_once_a_second!(%address, why, "a connection without progress was closed");
     }
 
-    /// Resets the streams of owners and connections that have more than their share of answers, and of the heaviest owner
-    /// where all together have too many.
+    /// Resets the streams of owners and connections whose answers exceed their share, and of the heaviest owner if all together
+    /// exceed the bound.
     fn too_many_answers(&self, calls: &[Swept], now: u32) {
         let limits = &self.limits;
         let held: Vec<&Swept> =
             calls.iter().filter(|call| call.state.answer_bytes() > 0 && !call.state.was_reset()).collect();
-        // Of what can be reset: what was reset just now is on its way out.
+        // Only what can be reset: a stream that was reset just now is about to return its bytes.
         let over = |calls: &[&Swept], max: usize| {
             let sum: usize = calls.iter().map(|call| call.state.answer_bytes()).sum();
             if sum > max { sum - max / 8 * LEFT_EIGHTHS } else { 0 }
@@ -145,8 +145,8 @@ impl Server {
         }
     }
 
-    /// Closes the connections whose sockets do not take the headers and trailers of errors, the heaviest first, where all
-    /// together have too many bytes.
+    /// If all together exceed the bound: closes the connections whose sockets do not take the headers and trailers of errors,
+    /// the heaviest first.
     fn too_many_headers(&self, now: u32) {
         let max = self.limits.headers_max();
         if self.headers.bytes() <= max {
@@ -163,7 +163,7 @@ impl Server {
             idle: connection.blocked_for(now),
         };
         let held: Vec<Held> = waiting.iter().enumerate().map(held).collect();
-        // Of connections that go on: those that were closed just now give theirs back when they end.
+        // Of connections that go on: those that were closed just now return their bytes when they end.
         let sum: usize = held.iter().map(|one| one.bytes).sum();
         if sum <= max {
             return;
@@ -185,7 +185,7 @@ impl Server {
         places.len()
     }
 
-    /// Refuses requests that have not arrived, those of the heaviest owner first, where all together have too many bytes.
+    /// Refuses requests that have not arrived, those of the heaviest owner first, because all together have too many bytes.
     fn too_many_requests(&self, calls: &[Swept], now: u32) {
         self.metrics.full(Full::RequestBytes);
         // Settlements are refused last, and those of the heaviest owner first.
@@ -196,10 +196,10 @@ impl Server {
 
     /// Returns whether there was a call to refuse.
     fn make_room(&self, calls: &[Swept], settles: bool, now: u32) -> bool {
-        // A message that moves is on its way.
+        // A message that makes progress is not refused.
         let may_go = |call: &&Swept| {
             let receiving = &call.state.receiving;
-            call.state.settles == settles && receiving.waits() && receiving.idle(now) >= FRESH
+            call.state.settles == settles && receiving.waits() && receiving.idle(now) >= RECENT
         };
         let waiting: Vec<&Swept> = calls.iter().filter(may_go).collect();
         let excess = self.requests.excess(self.limits.server_bytes_max, self.limits.room(), settles);
@@ -215,7 +215,7 @@ impl Server {
     }
 }
 
-/// A call that the sweep looks at.
+/// A call that the sweep checks.
 struct Swept {
     connection: Arc<ConnectionAccount>,
     number: usize,
@@ -227,12 +227,12 @@ impl Swept {
         &self.state.owner.name
     }
 
-    /// Which owner it has.
+    /// Identifies its owner.
     fn owner(&self) -> usize {
         Arc::as_ptr(&self.state.owner) as usize
     }
 
-    /// On which connection it is.
+    /// Identifies its connection.
     fn place(&self) -> usize {
         Arc::as_ptr(&self.connection) as usize
     }
@@ -242,7 +242,7 @@ impl Swept {
     }
 }
 
-/// Calls by what they have in common.
+/// Groups calls.
 fn by<'a>(calls: &[&'a Swept], of: impl Fn(&Swept) -> usize) -> Vec<Vec<&'a Swept>> {
     let mut groups: HashMap<usize, Vec<&Swept>> = HashMap::new();
     for call in calls {
@@ -252,13 +252,13 @@ fn by<'a>(calls: &[&'a Swept], of: impl Fn(&Swept) -> usize) -> Vec<Vec<&'a Swep
 }
 
 impl ConnectionAccount {
-    /// Whether too many of its streams have made no progress within the last minute.
+    /// Whether too many of its streams made no progress within the last minute.
     fn had_too_many_stalls(&self, now: u32) -> bool {
-        let watched = &self.watched;
-        let too_many = watched.stalls.load(Relaxed) > STALLS_MAX;
-        if now.wrapping_sub(watched.stalls_since.load(Relaxed)) > STALLS_WITHIN {
-            watched.stalls_since.store(now, Relaxed);
-            watched.stalls.store(0, Relaxed);
+        let sweep_state = &self.sweep_state;
+        let too_many = sweep_state.stalls.load(Relaxed) > STALLS_MAX;
+        if now.wrapping_sub(sweep_state.stalls_since.load(Relaxed)) > STALLS_WITHIN {
+            sweep_state.stalls_since.store(now, Relaxed);
+            sweep_state.stalls.store(0, Relaxed);
         }
         too_many
     }

@@ -1,11 +1,11 @@
-//! The tasks of a connection's calls, so that the sweep can end one of them.
+//! The tasks of a connection's calls, so that the sweep can abort one of them.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use super::connection::ConnectionAccount;
 
-/// How HTTP/2 begins the task of a call, right after the call itself.
+/// The executor with which HTTP/2 starts the task of a call, right after the call was admitted.
 #[derive(Clone)]
 pub(crate) struct CallTasks(Arc<ConnectionAccount>);
 

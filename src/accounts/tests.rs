@@ -1,4 +1,4 @@
-//! What clients may hold, and what ends, by the rules of the accounts. No clock: ticks are counted by hand.
+//! The bounds of what clients hold, and what the sweep ends. Without a clock: the tests count ticks.
 
 mod answers;
 mod headers;
@@ -18,7 +18,7 @@ use crate::domain::{Reason, Rejection};
 use crate::identity::{ANONYMOUS, Grants, Identity, Rpc};
 
 const MIB: usize = 1 << 20;
-/// How many bytes of answers a principal may leave unread.
+/// Bytes of answers that a principal may leave unread.
 const SHARE: usize = MIB / 2;
 
 struct Client {
@@ -33,20 +33,20 @@ impl Client {
         Client { connection: ConnectionAccount::new(accounts, address, closed.clone()), closed }
     }
 
-    /// A call. A principal without a name stands for a client without a credential; `?` for one that asks for health once.
+    /// A call. A principal without a name is a client without a credential; `?` asks for health once.
     fn call(&self, principal: &str, rpc: &str) -> Result<Arc<CallAccount>, Rejection> {
         let open = OpenCall::begin(&self.connection);
         let identity = Arc::new(Identity { principal: principal.into(), grants: Grants::EVERYTHING });
         let who = match principal {
-            "" => Who::Stranger,
-            "?" => Who::Probe,
-            _ => Who::Known(&identity),
+            "" => CallOwner::Stranger,
+            "?" => CallOwner::Probe,
+            _ => CallOwner::Known(&identity),
         };
         CallAccount::admit(&self.connection, open, &who, Rpc::of(rpc), 0)
     }
 }
 
-/// How many bytes a client finds room for, in steps, with one call; and the reason of the refusal.
+/// Takes bytes in steps with one call: how many are granted, and the reason of the refusal.
 fn room(client: &Client, principal: &str, rpc: &str) -> (usize, Reason, Option<Arc<CallAccount>>) {
     const STEP: usize = 1_024;
     let call = match client.call(principal, rpc) {
@@ -60,11 +60,11 @@ fn room(client: &Client, principal: &str, rpc: &str) -> (usize, Reason, Option<A
     }
 }
 
-/// A call, on a connection of its own: by whom, which, how many bytes find room, and why no more do.
+/// A call on a separate connection: the principal, the RPC, how many bytes are granted, and why no more are.
 type Row = (&'static str, &'static str, usize, Reason);
 
 #[test]
-fn each_has_its_share_and_settlements_a_reserve() {
+fn each_owner_has_its_share_and_settlements_a_reserve() {
     use Reason::{Overloaded, QuotaExceeded};
     let limits = AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS };
     let tables: [(&str, usize, &[Row]); 5] = [
@@ -100,7 +100,7 @@ fn each_has_its_share_and_settlements_a_reserve() {
             ],
         ),
         (
-            "a limit of one's own",
+            "a configured limit",
             80_000,
             &[
                 ("a", "Claim", 50_000, QuotaExceeded),
@@ -141,7 +141,11 @@ fn each_has_its_share_and_settlements_a_reserve() {
 fn reflection_is_charged_to_the_address_of_anonymous_callers() {
     for (principal, is_stranger) in [(ANONYMOUS, true), ("token:a", false)] {
         let identity = Arc::new(Identity { principal: principal.into(), grants: Grants::EVERYTHING });
-        assert_eq!(matches!(Who::asks_for_no_data(&identity), Who::Stranger), is_stranger, "{principal}");
+        assert_eq!(
+            matches!(CallOwner::asks_for_no_data(&identity), CallOwner::Stranger),
+            is_stranger,
+            "{principal}"
+        );
     }
 }
 
@@ -214,7 +218,7 @@ fn a_socket_that_takes_nothing_closes_its_connection() {
             closed,
             "{unsent} {moves}: what it sends itself does not count"
         );
-        // What its system took before earns no time in which it takes nothing.
+        // Bytes that the kernel took before do not earn time in which it takes nothing.
         after(&accounts, stall());
         after(&accounts, 1);
         assert_eq!(client.closed.is_cancelled(), unsent > 0, "{unsent} {moves}");
@@ -222,7 +226,7 @@ fn a_socket_that_takes_nothing_closes_its_connection() {
 }
 
 #[test]
-fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
+fn requests_that_have_not_arrived_are_refused_the_heaviest_first() {
     let limits = AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS };
     let accounts = accounts(limits);
     let client = Client::of(&accounts, 1);
@@ -233,7 +237,7 @@ fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
         call.take_message(bytes).expect("it fits");
         call
     };
-    // The heaviest owner of all has a settlement alone, which goes only where no claim can.
+    // The heaviest owner has only a settlement, which is refused only where no claim can be.
     let settles = client.call(ANONYMOUS, "Complete").expect("it passes");
     settles.state().receiving.wait(settles.now());
     settles.take_message(MIB / 8 * 11).expect("it fits");
@@ -247,9 +251,9 @@ fn requests_that_have_not_arrived_make_room_those_of_the_heaviest_first() {
     assert_eq!((goes_on(&settles), goes_on(&here)), (Ok(()), Ok(())), "settlements are refused last");
 }
 
-/// Settlements that do not arrive make room for those of others, where they have all that settlements may have.
+/// Settlements that do not arrive are refused to free bytes for others, where settlements have all that they may have.
 #[test]
-fn settlements_that_have_not_arrived_make_room_for_settlements() {
+fn settlements_that_have_not_arrived_are_refused_for_other_settlements() {
     let accounts = accounts(AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS });
     let client = Client::of(&accounts, 1);
     let waiting = [(MIB / 8 * 20, 1), (MIB / 8 * 7, 2)].map(|(bytes, number)| {
@@ -266,14 +270,14 @@ fn settlements_that_have_not_arrived_make_room_for_settlements() {
     assert_eq!(goes_on(&arrived), Ok(()));
 }
 
-fn answer(call: Arc<CallAccount>, bytes: usize) -> Answer {
-    Answer::of(
+fn answer(call: Arc<CallAccount>, bytes: usize) -> AnswerBody {
+    AnswerBody::of(
         tonic::body::Body::new(Whole::new(Bytes::from(vec![7; bytes])).map_err(|never| match never {})),
         call,
     )
 }
 
-fn piece(answer: &mut Answer) -> Bytes {
+fn piece(answer: &mut AnswerBody) -> Bytes {
     let polled = std::pin::Pin::new(answer).poll_frame(&mut Context::from_waker(Waker::noop()));
     let Poll::Ready(Some(Ok(frame))) = polled else { unreachable!("it waits for nothing") };
     Frame::into_data(frame).expect("data")

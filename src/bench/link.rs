@@ -23,7 +23,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-use crate::common::deferred_poll::Gathering;
+use crate::common::deferred_poll::DeferredPoll;
 use crate::proto::ledger_service_client::LedgerServiceClient;
 
 /// How much of an answer, and of all answers, the server may send before it is read.
@@ -82,7 +82,7 @@ pub(super) async fn over(
         .handshake(stream)
         .await?;
     let pings = connection.ping_pong();
-    let connection = Gathering::new(connection, move || under_way.calls());
+    let connection = DeferredPoll::new(connection, move || under_way.calls());
     // Its error is the error of each of its calls, too.
     let carried = tokio::spawn(async move { drop(connection.await) }).abort_handle();
     // A task of its own: else its timer would be looked at in each turn of the connection.

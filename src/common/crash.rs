@@ -1,9 +1,9 @@
-//! Named points at which the process kills itself, for tests that look at what a crash leaves behind.
-//! Without the feature `crash-points` there are none.
+//! Named points at which the process kills itself, for tests of what a crash leaves behind.
+//! Only with the feature `crash-points`.
 //!
 //! `IDEMPOTENCY_LEDGER_CRASH_AT=after_commit:17` crashes at the 17th pass of that point.
 
-/// Where the point is named.
+/// The variable that names the point.
 pub(crate) const VARIABLE: &str = "IDEMPOTENCY_LEDGER_CRASH_AT";
 
 #[cfg(feature = "crash-points")]
@@ -26,14 +26,14 @@ mod points {
         armed().is_some_and(|(wanted, left)| wanted == name && left.fetch_sub(1, Ordering::SeqCst) == 1)
     }
 
-    /// No destructor runs, nothing is flushed.
+    /// Runs no destructor, and flushes nothing.
     pub(crate) fn point(name: &str) {
         if reached(name) {
             std::process::abort();
         }
     }
 
-    /// Crashes a moment later, in the middle of what comes next.
+    /// Crashes a moment later, during whatever follows.
     pub(crate) fn point_soon(name: &str) {
         if reached(name) {
             std::thread::spawn(|| {
@@ -55,7 +55,7 @@ mod points {
 
 pub(crate) use points::point;
 
-/// A statement, and the points around it.
+/// A statement with the crash points around it.
 pub(crate) async fn around<T>(statement: impl Future<Output = T>) -> T {
     point("before_send");
     points::point_soon("after_send");

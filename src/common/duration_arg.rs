@@ -1,4 +1,4 @@
-//! Durations as people write them, in flags and files.
+//! Durations in flags and files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,11 +17,11 @@ impl FromStr for DurationArg {
         let parsed = humantime::parse_duration(text);
         parsed
             .map(DurationArg)
-            .map_err(|error| format!("`{text}` is no duration like 500ms, 30s, 15m, 24h or 7d: {error}"))
+            .map_err(|error| format!("`{text}` is not a duration like 500ms, 30s, 15m, 24h or 7d: {error}"))
     }
 }
 
-/// In the largest unit that tells the duration exactly: `90s`, `2m`, `7d`. It reads as the same duration.
+/// In the largest unit that is exact: `90s`, `2m`, `7d`. It parses as the same duration.
 impl fmt::Display for DurationArg {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u128, &str); 7] = [
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_told_exactly_and_read_back() {
+    fn a_duration_is_shown_exactly_and_parsed_back() {
         for (nanos, text) in [
             (0, "0s"),
             (1, "1ns"),

@@ -1,5 +1,5 @@
-//! Lines of the log that a failing store would make for each batch or attempt: one a second of each kind, with
-//! the number of those that were held back since the one before.
+//! Rate-limited log: lines that a failing store would cause for each batch or attempt are written at most once a second for
+//! each kind, with the number of lines that were suppressed since the previous one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,77 +7,77 @@ use std::time::{Duration, Instant};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// The lines of one kind.
+/// The limit of one kind of line.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     last: Option<Instant>,
-    held_back: u64,
+    suppressed: u64,
 }
 
 impl Lines {
-    /// Whether a line may be written now: how many were held back since the last one. None: this one is held back,
-    /// too, as it is where it is not `allowed`.
-    pub(crate) fn turn(&mut self, now: Instant, allowed: bool) -> Option<HeldBack> {
+    /// Permits a line now, with the number of lines suppressed since the last one. `None` if this one is suppressed too; it
+    /// always is unless `allowed`.
+    pub(crate) fn permit(&mut self, now: Instant, allowed: bool) -> Option<Suppressed> {
         if !allowed || self.last.is_some_and(|last| now.saturating_duration_since(last) < SECOND) {
-            self.held_back += 1;
+            self.suppressed += 1;
             return None;
         }
         self.last = Some(now);
-        Some(HeldBack(std::mem::take(&mut self.held_back)))
+        Some(Suppressed(std::mem::take(&mut self.suppressed)))
     }
 
-    /// Nothing is left to be told.
-    pub(crate) fn owes_nothing(&self) -> bool {
-        self.held_back == 0
-    }
-}
-
-/// One kind of line, from wherever it is written.
-pub(crate) struct OnceASecond(Mutex<Lines>);
-
-impl OnceASecond {
-    pub(crate) const fn new() -> OnceASecond {
-        OnceASecond(Mutex::new(Lines { last: None, held_back: 0 }))
-    }
-
-    /// As [`Lines::turn`].
-    pub(crate) fn turn(&self, now: Instant) -> Option<HeldBack> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).turn(now, true)
+    /// Whether no suppressed line waits to be reported.
+    pub(crate) fn has_none_suppressed(&self) -> bool {
+        self.suppressed == 0
     }
 }
 
-/// Several kinds of line, each with a name of a fixed set.
-pub(crate) struct EachOnceASecond(Mutex<Option<HashMap<&'static str, Lines>>>);
+/// The limit of one kind of line, written at any place of the code.
+pub(crate) struct LogLimit(Mutex<Lines>);
 
-impl EachOnceASecond {
-    pub(crate) const fn new() -> EachOnceASecond {
-        EachOnceASecond(Mutex::new(None))
+impl LogLimit {
+    pub(crate) const fn new() -> LogLimit {
+        LogLimit(Mutex::new(Lines { last: None, suppressed: 0 }))
     }
 
-    /// As [`Lines::turn`], of this kind.
-    pub(crate) fn turn(&self, kind: &'static str, now: Instant) -> Option<HeldBack> {
+    /// As [`Lines::permit`].
+    pub(crate) fn permit(&self, now: Instant) -> Option<Suppressed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).permit(now, true)
+    }
+}
+
+/// The limits of several kinds of line, each with a name of a fixed set.
+pub(crate) struct LogLimitByKind(Mutex<Option<HashMap<&'static str, Lines>>>);
+
+impl LogLimitByKind {
+    pub(crate) const fn new() -> LogLimitByKind {
+        LogLimitByKind(Mutex::new(None))
+    }
+
+    /// As [`Lines::permit`], for this kind.
+    pub(crate) fn permit(&self, kind: &'static str, now: Instant) -> Option<Suppressed> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kinds.get_or_insert_default().entry(kind).or_default().turn(now, true)
+        kinds.get_or_insert_default().entry(kind).or_default().permit(now, true)
     }
 }
 
-/// How many lines of a kind were held back.
+/// Number of suppressed lines of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HeldBack(u64);
+pub(crate) struct Suppressed(u64);
 
-impl HeldBack {
-    /// For the log, where nothing is said of none.
+impl Suppressed {
+    /// For the log field, which is left out at zero.
     pub(crate) fn logged(self) -> Option<u64> {
         (self.0 > 0).then_some(self.0)
     }
 }
 
-/// Logs at most once a second from each place of the code where it stands; takes what `tracing::warn!` takes.
+/// Logs at most once a second for each place of the code that uses it; takes what `tracing::warn!` takes.
 macro_rules! once_a_second {
     ($level:ident, $($line:tt)+) => {{
-        static KIND: $crate::common::log_limit::OnceASecond =
-            $crate::common::log_limit::OnceASecond::new();
-        if let Some(held_back) = KIND.turn(std::time::Instant::now()) {
+        static KIND: $crate::common::log_limit::LogLimit =
+            $crate::common::log_limit::LogLimit::new();
+        if let Some(held_back) = KIND.permit(std::time::Instant::now()) {
             tracing::$level!(held_back = held_back.logged(), $($line)+);
         }
     }};
@@ -101,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_a_second_tells_how_many_were_held_back() {
-        let (kind, start) = (OnceASecond::new(), Instant::now());
-        let told: Vec<_> = [0, 1, 500, 999, 1_000, 1_999, 2_000, 9_000]
+    fn one_line_a_second_has_the_number_of_suppressed_lines() {
+        let (kind, start) = (LogLimit::new(), Instant::now());
+        let results: Vec<_> = [0, 1, 500, 999, 1_000, 1_999, 2_000, 9_000]
             .into_iter()
-            .map(|millis| kind.turn(start + Duration::from_millis(millis)).map(HeldBack::logged))
+            .map(|millis| kind.permit(start + Duration::from_millis(millis)).map(Suppressed::logged))
             .collect();
         assert_eq!(
-            told,
+            results,
             [Some(None), None, None, None, Some(Some(3)), None, Some(Some(1)), Some(None)],
             "held back, or written with the number of those that were"
         );

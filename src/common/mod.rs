@@ -1,4 +1,4 @@
-//! What every room but the domain may use: each file has one duty, and knows no room.
+//! Helpers that every room but the domain may use: each file has one duty, and depends on no room.
 
 pub(crate) mod crash;
 pub(crate) mod deferred_poll;

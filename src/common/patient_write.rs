@@ -1,14 +1,14 @@
-//! Writes that wait for a pipe or a terminal which another process has set to be non-blocking: the mode belongs to the
-//! open file, which both have. Without that the rest of a line, or of an answer, is lost.
+//! Writes that wait for a pipe or terminal which another process has set to non-blocking: the mode belongs to the open file,
+//! which both processes share. Without the wait the rest of a line or an answer is lost.
 
 use std::io::{self, ErrorKind, Write};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait before the next try.
+/// Pause before the next try.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// Writes all bytes, and waits for their reader as a pipe that blocks does. What is left of them could not be written.
+/// Writes all bytes, and waits for their reader as a blocking pipe does. After an error `bytes` has what was not written.
 pub(crate) fn write_all(out: &mut impl Write, bytes: &mut &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
@@ -23,7 +23,7 @@ pub(crate) fn write_all(out: &mut impl Write, bytes: &mut &[u8]) -> io::Result<(
     Ok(())
 }
 
-/// Waits for the next try, where there is one.
+/// Waits before the next try; `Err` if a retry is useless.
 fn again(error: io::Error) -> io::Result<()> {
     let kind = error.kind();
     if kind == ErrorKind::WouldBlock {

@@ -1,9 +1,9 @@
-//! How this program is called, for commands that people paste.
+//! The name of this program, for commands that people paste.
 
 use std::path::Path;
 
-/// The program as it was started, quoted for a shell: its name where the shell found it by its name, else its whole
-/// path, which is right in every folder.
+/// The program as it was started, quoted for a shell: its name if the shell found it by name, otherwise its whole path, which
+/// is right in every folder.
 pub(crate) fn program() -> String {
     let typed = std::env::args_os().next().unwrap_or_default();
     as_pasted(Path::new(&typed), std::env::current_exe().ok().as_deref())
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_pasted_starts_this_program() {
+    fn pasted_command_starts_this_program() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("it's the ledger");
         std::fs::write(&file, "").unwrap();

@@ -1,16 +1,16 @@
-//! Files that hold a secret: what is wrong with one is told by its path, never by what it holds.
+//! Files that hold a secret: an error has the path of the file, and never its content.
 
 use std::fs::{File, metadata};
 use std::io::Read as _;
 use std::path::Path;
 
-/// How many bytes such a file may have.
+/// Maximum length of such a file.
 const BYTES_MAX: u64 = 64 * 1_024;
 
-/// Its text, without the line's end that editors put there.
+/// The text of the file, without the line end that editors append.
 ///
 /// # Errors
-/// What is wrong with the file, and its path.
+/// The path, and what is wrong with the file.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     let wrong = |why: &str| format!("{}: {why}", path.display());
     let bytes = bytes(path, BYTES_MAX).map_err(|why| wrong(&why))?;
@@ -24,15 +24,15 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     }
 }
 
-/// All that a file holds, which may be so many bytes.
+/// The content of a file of at most `max` bytes.
 ///
 /// # Errors
 /// What is wrong with the file, without its path.
 pub(crate) fn bytes(path: &Path, max: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
-    // To open a pipe would wait for somebody who writes.
+    // Opening a pipe would wait for a writer.
     if !metadata(path).map_err(failed)?.is_file() {
-        return Err("is no regular file".into());
+        return Err("is not a regular file".into());
     }
     let mut bytes = Vec::new();
     File::open(path).map_err(failed)?.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_without_its_last_line_end_or_told_by_its_path_alone() {
+    fn a_secret_is_read_without_its_last_line_end_and_errors_have_only_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         let most = "s".repeat(65_536);
@@ -66,16 +66,17 @@ mod tests {
             let expected = expected.map(str::to_owned).map_err(|why| format!("{}: {why}", path.display()));
             assert_eq!(read(&path), expected);
         }
-        for (path, why) in [(folder.path().to_owned(), "is no regular file"), (path.join("gone"), "os error")]
+        for (path, why) in
+            [(folder.path().to_owned(), "is not a regular file"), (path.join("gone"), "os error")]
         {
             let said = read(&path).unwrap_err();
             assert!(said.starts_with(&path.display().to_string()) && said.contains(why), "{said}");
         }
     }
 
-    /// A secret that is mounted is rotated by a link that is turned to another folder.
+    /// A mounted secret is rotated by changing a link to another folder.
     #[test]
-    fn what_a_link_leads_to_is_read_each_time() {
+    fn a_link_is_followed_with_each_read() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["one", "two"] {

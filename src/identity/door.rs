@@ -15,7 +15,7 @@ use super::peer::Peer;
 use super::principal::Identity;
 use super::refused::Refused;
 use super::{ANONYMOUS, LEEWAY, PRINCIPAL_BYTES_MAX, tokens};
-use crate::common::misleading::misleads;
+use crate::common::misleading::is_misleading;
 
 const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 const BEARER: &str = "bearer ";
@@ -186,7 +186,7 @@ fn only<'a>(
 
 /// A principal, if it can be one.
 fn named(snapshot: &Snapshot, principal: &str) -> Known {
-    if principal.len() > PRINCIPAL_BYTES_MAX || principal.contains(misleads) {
+    if principal.len() > PRINCIPAL_BYTES_MAX || principal.contains(is_misleading) {
         return Err(Refused::Name);
     }
     Ok(snapshot.identity(principal))

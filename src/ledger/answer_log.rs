@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use crate::common::log_limit::{HeldBack, Lines, SECOND};
+use crate::common::log_limit::{Suppressed, Lines, SECOND};
 use crate::domain::{Answer, Command, Key, Reason, Reply, Settle, State, TraceId, Verdict, Violation};
 
 /// So many lines a second are written of all consumers and kinds; duplicates, which are no news, have half of them.
@@ -169,7 +169,7 @@ impl AnswerLog {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = written.turn(consumer, kind, Instant::now());
         drop(written);
-        let Some(held_back) = turn.map(HeldBack::logged) else { return };
+        let Some(held_back) = turn.map(Suppressed::logged) else { return };
         let (event, text, field, bound) = (kind.name(), kind.text(), &*first.field, &*first.description);
         let consumer = Some(consumer).filter(|name| !name.is_empty());
         tracing::warn!(event, consumer, field, bound, fields = fields.len(), held_back, "{text}");
@@ -182,7 +182,7 @@ impl AnswerLog {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = written.turn(key.consumer(), kind, Instant::now());
         drop(written);
-        let Some(held_back) = turn.map(HeldBack::logged) else { return };
+        let Some(held_back) = turn.map(Suppressed::logged) else { return };
         let (event, text, attempt) = (kind.name(), kind.text(), attempt(answer));
         let replay_run = Some(key.replay_run()).filter(|run| !run.is_empty());
         let (consumer, key) = (key.consumer(), key.hash());
@@ -271,12 +271,12 @@ struct Told {
 impl Written {
     /// Whether a line may be written now, and how many of its kind were held back since the one before. None: this
     /// one is held back, too.
-    fn turn(&mut self, consumer: &str, kind: Kind, now: Instant) -> Option<HeldBack> {
+    fn turn(&mut self, consumer: &str, kind: Kind, now: Instant) -> Option<Suppressed> {
         let age = |since: Instant| now.saturating_duration_since(since);
         if self.began.is_none_or(|began| age(began) >= SECOND) {
             (self.began, self.lines) = (Some(now), 0);
             for consumers in self.kinds.values_mut().filter(|consumers| consumers.len() >= CONSUMERS_MAX) {
-                let kept = |told: &Told| if told.lines.owes_nothing() { SECOND } else { FORGOTTEN_AFTER };
+                let kept = |told: &Told| if told.lines.has_none_suppressed() { SECOND } else { FORGOTTEN_AFTER };
                 consumers.retain(|_, told| age(told.noted) < kept(told));
             }
         }
@@ -289,9 +289,9 @@ impl Written {
         let turn = match consumers.get_mut(consumer) {
             Some(told) => {
                 told.noted = now;
-                told.lines.turn(now, allowed)
+                told.lines.permit(now, allowed)
             }
-            None => allowed.then(HeldBack::default),
+            None => allowed.then(Suppressed::default),
         };
         self.lines += u32::from(turn.is_some());
         turn

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::claims::answers::{AnswerTo, Answers};
 use super::refusals::lost;
 use super::{Asked, Ledger, runtime};
-use crate::common::yielding::{give_way, in_stretches};
+use crate::common::yielding::{yield_after_chunk, map_in_chunks};
 use crate::domain::{Answer, KeyHash, Rejection, Submission};
 use crate::ledger::claims::request::{Chain, Request};
 use crate::metrics;
@@ -25,13 +25,13 @@ impl Ledger {
     ) -> Result<Vec<Answer>, Rejection> {
         let mut before = metrics::Before::default();
         let each = |submission| self.asked(&mut before, submission);
-        let asked: Vec<Asked> = in_stretches(submissions.iter_mut(), each).await;
+        let asked: Vec<Asked> = map_in_chunks(submissions.iter_mut(), each).await;
         let answers = self.all_carried_out(submissions, &span).await;
         match &answers {
             Ok(answers) => {
                 let clock = OnceLock::new();
                 for (done, (asked, answer)) in asked.into_iter().zip(answers).enumerate() {
-                    give_way(done).await;
+                    yield_after_chunk(done).await;
                     self.note(asked, answer, &clock);
                 }
             }
@@ -55,7 +55,7 @@ impl Ledger {
         let (answers, arrive) = Answers::of(submissions.len());
         let (policies, now) = (OnceLock::new(), runtime::Instant::now());
         for (place, submission) in submissions.into_iter().enumerate() {
-            give_way(place).await;
+            yield_after_chunk(place).await;
             if let Err(rejection) = self.admit(&submission, &policies) {
                 answers.put(place, Err(rejection));
                 continue;

@@ -1,4 +1,4 @@
-//! How many connections each address has.
+//! The number of open connections of each address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,23 +14,23 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// At most so many of each.
+    /// At most this number for each address.
     pub(crate) fn new(max: usize) -> Addresses {
         Addresses { max, open: Arc::default() }
     }
 
-    /// One more connection of an address. `None` if it has as many as it may have.
+    /// Counts one more connection of an address. `None` if the address has as many as it may have.
     pub(crate) fn connected(&self, address: IpAddr) -> Option<FromAddress> {
         self.connected_within(address, usize::MAX)
     }
 
-    /// The same, where this number of places is free for all: an address has no more than what is free after it.
+    /// As [`Addresses::connected`], while `free` permits are left for all: an address has no more than it leaves free.
     pub(crate) fn connected_within(&self, address: IpAddr, free: usize) -> Option<FromAddress> {
         let whose = network(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(whose).or_default();
         if *count >= self.max.min(free) {
-            // Only addresses that are connected are kept.
+            // Only connected addresses are kept.
             if *count == 0 {
                 open.remove(&whose);
             }
@@ -41,7 +41,7 @@ impl Addresses {
     }
 }
 
-/// A connection that counts for its address, until this is dropped.
+/// Counts one connection for its address, until this is dropped.
 pub(crate) struct FromAddress {
     addresses: Addresses,
     whose: IpAddr,
@@ -52,7 +52,7 @@ impl Drop for FromAddress {
         let mut open = self.addresses.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&self.whose) {
             *count -= 1;
-            // Addresses come and go: only those that are connected are kept.
+            // Only connected addresses are kept, so that the map does not grow.
             if *count == 0 {
                 open.remove(&self.whose);
             }
@@ -81,11 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn an_address_leaves_as_many_places_as_it_has() {
+    fn an_address_leaves_as_many_permits_as_it_has() {
         let (addresses, mut held) = (Addresses::new(8), Vec::new());
-        let mut took = |last: u8, places: usize| {
+        let mut took = |last: u8, permits: usize| {
             let before = held.len();
-            while let Some(one) = addresses.connected_within([192, 0, 2, last].into(), places - held.len()) {
+            while let Some(one) = addresses.connected_within([192, 0, 2, last].into(), permits - held.len()) {
                 held.push(one);
             }
             held.len() - before

@@ -1,4 +1,4 @@
-//! One connection: it begins within its time, carries calls, and ends when its life is over or the server drains.
+//! One connection: its handshake within a time limit, its calls, and its end by age, idle time or the server's drain.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,97 +14,102 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::until;
-use crate::accounts::{Accounts, Answer, CallTasks, ConnectionAccount};
-use crate::common::deferred_poll::Gathering;
+use crate::accounts::{Accounts, AnswerBody, CallTasks, ConnectionAccount};
+use crate::common::deferred_poll::DeferredPoll;
 use crate::identity::Peer;
-use crate::listener::fairness::poll_budget::{Turn, Turns};
-use crate::listener::fairness::scheduler::Line;
-use crate::listener::handshake::Opened;
+use crate::listener::fairness::poll_budget::{BudgetedConnection, PollBudget};
+use crate::listener::fairness::scheduler::ReadScheduler;
+use crate::listener::handshake::ReadyConnection;
 use crate::listener::io::stream::Stream;
-use crate::listener::io::write_buffer::{Outbox, Sends};
-use crate::listener::lifetime::{Life, finished, log};
-use crate::listener::protocol::Spoken;
+use crate::listener::io::write_buffer::{FlushedConnection, WriteBuffer};
+use crate::listener::lifetime::{Lifetime, finished, log};
+use crate::listener::protocol::HttpConnection;
 use crate::metrics::{Closed, Metrics};
 
-/// Within which time a client must have ended the handshake of TLS, where there is one, and sent the whole preface of
-/// HTTP/2, or the first head of HTTP/1.1.
-const OPENED_WITHIN: Duration = Duration::from_secs(5);
-/// When the server drains: a connection without a call, on which nothing moved for this long, is closed.
-/// A client that is there has told by then that it knows of the end, and its connection is closed already.
-const QUIET: Duration = Duration::from_millis(500);
+/// Time limit of the TLS handshake, if there is one, and of the whole HTTP/2 preface or the first HTTP/1.1 head. Without it
+/// a client that sends nothing keeps a permit for ever, and one of them made the drain take all of `drain_max`
+/// (`edge::silence`).
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+/// While the server drains, a connection without a call on which no byte moved for this long is closed. A client that is
+/// alive has acknowledged the GOAWAY by then, and its connection is closed already.
+const SILENT_MAX_DRAINING: Duration = Duration::from_millis(500);
 
-/// What each connection has of its own, and what is known of it.
-pub(super) struct Terms {
-    pub(super) life: Life,
+/// The settings and shared state that a connection needs.
+pub(super) struct ConnectionContext {
+    pub(super) lifetime: Lifetime,
     pub(super) metrics: Metrics,
     pub(super) accounts: Accounts,
-    pub(super) line: Line,
+    pub(super) scheduler: ReadScheduler,
     pub(super) closing: CancellationToken,
 }
 
-/// Serves a connection until it ends, until its life is over, or until `closing`; and then until the end of its calls.
+/// Serves a connection until it ends, until its lifetime is over, or until `closing`; then until its calls have ended.
 pub(super) async fn serve<S>(
-    opening: impl Future<Output = io::Result<Opened>>,
+    opening: impl Future<Output = io::Result<ReadyConnection>>,
     service_of: impl FnOnce(Peer, Arc<ConnectionAccount>, CancellationToken) -> S,
-    Terms { life, metrics, accounts, line, closing }: Terms,
+    ConnectionContext { lifetime, metrics, accounts, scheduler, closing }: ConnectionContext,
 ) where
-    S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible> + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<AnswerBody>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let Opened { http1, wire, peer, read_before } = match until(&closing, timeout(OPENED_WITHIN, opening))
-        .await
+    let ReadyConnection { http1, socket, peer, read_before } = match until(
+        &closing,
+        timeout(HANDSHAKE_WITHIN, opening),
+    )
+    .await
     {
         Some(Ok(Ok(opened))) => opened,
         Some(Ok(Err(error))) => return tracing::debug!(%error, "a connection ended before its preface"),
         Some(Err(_)) => {
             metrics.closed(Closed::Opening);
-            return tracing::debug!(within = ?OPENED_WITHIN, "a connection did not finish its preface: closed");
+            return tracing::debug!(within = ?HANDSHAKE_WITHIN, "a connection did not finish its preface: closed");
         }
         None => return,
     };
     let leaving = CancellationToken::new();
-    // One token to look at: it also ends when the server drains.
+    // One token to poll: it also ends when the server drains.
     let ends = closing.child_token();
     let address = peer.address;
     let account = ConnectionAccount::new(&accounts, address, ends.clone());
-    let turn = Turn::new(Arc::clone(&account));
-    let outbox = Outbox::new(wire, Arc::clone(&account));
-    let stream = Stream::new(outbox.clone(), read_before, turn.clone());
+    let budget = PollBudget::new(Arc::clone(&account));
+    let buffer = WriteBuffer::new(socket, Arc::clone(&account));
+    let stream = Stream::new(buffer.clone(), read_before, budget.clone());
     let service = service_of(peer, Arc::clone(&account), leaving.clone());
-    let spoken = if http1 {
-        Spoken::http1(stream, service)
+    let http = if http1 {
+        HttpConnection::http1(stream, service)
     } else {
-        Spoken::http2(stream, service, CallTasks::of(&account))
+        HttpConnection::http2(stream, service, CallTasks::of(&account))
     };
-    let connection = Sends::new(spoken, outbox);
-    let turns = Turns::new(connection, turn, line, address);
-    let mut serving = pin!(Gathering::new(turns, || account.open().calls()));
+    let connection = FlushedConnection::new(http, buffer);
+    let budgeted = BudgetedConnection::new(connection, budget, scheduler, address);
+    let mut serving = pin!(DeferredPoll::new(budgeted, || account.open().calls()));
     let over = async {
         tokio::select! {
             biased;
             () = ends.cancelled() => None,
-            why = life.over(account.open()) => Some(why),
+            why = lifetime.expired(account.open()) => Some(why),
         }
     };
-    // As one of a set it is looked at only after it was woken, and not in each turn of the connection.
+    // A set polls its member only after a wake-up, and not with each poll of the connection: its token takes a lock and its
+    // timer looks at the clock.
     let mut over = FuturesUnordered::from_iter([over]);
     let why = tokio::select! {
         biased;
         why = over.select_next_some() => why,
         ended = serving.as_mut() => return log(ended),
     };
-    // Its account closed it, and logged why.
+    // Its account closed it, and logged the reason.
     if why.is_none() && !closing.is_cancelled() {
         return;
     }
-    serving.as_mut().connection().connection().connection().leave();
+    serving.as_mut().connection().connection().connection().graceful_shutdown();
     if let Some(why) = why {
         metrics.closed(why);
-        tracing::debug!(?why, "a connection was told to go");
-        let left = life.leave(serving.as_mut(), &account, &leaving);
+        tracing::debug!(?why, "a connection is asked to end (GOAWAY)");
+        let left = lifetime.drain(serving.as_mut(), &account, &leaving);
         if until(&ends, left).await.is_some() || !closing.is_cancelled() {
             return;
         }
     }
-    finished(serving, &account, QUIET).await;
+    finished(serving, &account, SILENT_MAX_DRAINING).await;
 }

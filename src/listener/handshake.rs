@@ -1,4 +1,4 @@
-//! How a connection begins: what the client must have sent before it costs more than a place.
+//! The start of a connection: what the client must have sent before HTTP state is allocated for it.
 
 use std::io;
 
@@ -10,58 +10,59 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::options::Takes;
+use super::options::Protocols;
 use crate::identity::{Peer, Tls};
-use crate::listener::io::tls_or_tcp::Wire;
+use crate::listener::io::tls_or_tcp::TlsOrTcp;
 use crate::listener::protocol::http1_heads::{HEAD_BYTES_MAX, end_of_head};
 
-/// The first bytes of each HTTP/2 client; a SETTINGS frame follows and belongs to the preface.
+/// The first bytes of each HTTP/2 client. A SETTINGS frame follows, which belongs to the preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEADER_BYTES: usize = 9;
 const SETTINGS: u8 = 4;
-/// A larger SETTINGS frame is not waited for: HTTP/2 refuses it.
+/// A larger SETTINGS frame is not awaited: HTTP/2 refuses it.
 const SETTINGS_BYTES_MAX: usize = 16_384;
 
-/// A connection that HTTP can take over.
-pub(super) struct Opened {
-    /// Whether it speaks HTTP/1.1, on a listener that takes it.
+/// A connection after its handshake.
+pub(super) struct ReadyConnection {
+    /// Whether it is an HTTP/1.1 connection, on a listener that accepts those.
     pub(super) http1: bool,
-    pub(super) wire: Wire,
+    pub(super) socket: TlsOrTcp,
     pub(super) peer: Peer,
     pub(super) read_before: BytesMut,
 }
 
-/// The handshake of TLS, where the server speaks it, and the preface of HTTP/2 or the first head of HTTP/1.1.
-pub(super) async fn opened(
+/// The TLS handshake, if the listener has TLS, and the HTTP/2 preface or the first HTTP/1.1 head.
+pub(super) async fn perform(
     stream: TcpStream,
     from: IpAddr,
     tls: Option<Arc<Tls>>,
-    takes: Takes,
-) -> io::Result<Opened> {
+    protocols: Protocols,
+) -> io::Result<ReadyConnection> {
     let mut peer = Peer::at(from);
-    let mut wire = match tls {
-        None => Wire::Plain(stream),
+    let mut socket = match tls {
+        None => TlsOrTcp::Plain(stream),
         Some(tls) => {
-            let config = match takes {
-                Takes::Grpc => &tls.config,
-                Takes::Http => &tls.http_config,
+            let config = match protocols {
+                Protocols::Grpc => &tls.config,
+                Protocols::Http => &tls.http_config,
             };
             let stream = TlsAcceptor::from(Arc::clone(config)).accept(stream).await?;
             let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
             peer.chain = chain.iter().map(|one| one.clone().into_owned()).collect();
-            Wire::Tls(Box::new(stream))
+            TlsOrTcp::Tls(Box::new(stream))
         }
     };
-    let read_before = read(&mut wire, takes).await?;
-    let http1 = takes == Takes::Http && !begins_as_http2(&read_before);
-    Ok(Opened { http1, wire, peer, read_before })
+    let read_before = read(&mut socket, protocols).await?;
+    let http1 = protocols == Protocols::Http && !begins_as_http2(&read_before);
+    Ok(ReadyConnection { http1, socket, peer, read_before })
 }
 
-/// Reads until the preface is whole, or until what came can be none; HTTP/2 says to the client what is wrong
-/// with that. Returns all that was read.
-async fn read(stream: &mut (impl AsyncRead + Unpin), takes: Takes) -> io::Result<BytesMut> {
+/// Reads until the preface is whole, or until the bytes cannot be a preface; HTTP/2 then reports the error to the client.
+/// Returns all bytes that were read.
+async fn read(stream: &mut (impl AsyncRead + Unpin), protocols: Protocols) -> io::Result<BytesMut> {
     let mut bytes = BytesMut::with_capacity(256);
-    while !is_decided(&bytes) || takes == Takes::Http && !begins_as_http2(&bytes) && !is_head(&bytes) {
+    while !is_decided(&bytes) || protocols == Protocols::Http && !begins_as_http2(&bytes) && !is_head(&bytes)
+    {
         if stream.read_buf(&mut bytes).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -69,17 +70,17 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), takes: Takes) -> io::Result
     Ok(bytes)
 }
 
-/// Whether these bytes are the first of HTTP/2, or may become them.
+/// Whether these bytes begin an HTTP/2 preface.
 fn begins_as_http2(bytes: &[u8]) -> bool {
     PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
 }
 
-/// Whether these bytes have a whole head of HTTP/1.1, or are more than one may have. An empty line before it is skipped.
+/// Whether these bytes contain a whole HTTP/1.1 head, or more bytes than a head may have. Skips one empty line before it.
 fn is_head(bytes: &[u8]) -> bool {
     bytes.len() >= HEAD_BYTES_MAX || end_of_head(bytes.strip_prefix(b"\r\n").unwrap_or(bytes)).is_some()
 }
 
-/// Whether nothing more must come before HTTP/2 can take over.
+/// Whether HTTP/2 can take over.
 fn is_decided(bytes: &[u8]) -> bool {
     let (head, rest) = bytes.split_at(bytes.len().min(PREFACE.len()));
     if !PREFACE.starts_with(head) {
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_of_http1_is_waited_for_as_a_whole() {
+    fn reads_a_whole_http1_head() {
         let head = b"\r\nPOST / HTTP/1.1\r\nhost: a\r\n\r\n";
         assert!((0..head.len()).all(|cut| !is_head(&head[..cut])));
         assert!(is_head(head) && !begins_as_http2(head));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_preface_is_not_waited_for() {
+    fn does_not_wait_for_what_cannot_be_a_preface() {
         assert!(is_decided(b"GET / HTTP/1.1\r\n"));
         assert!(is_decided(b"PRI * HTTP/1"));
         assert!(is_decided(&[PREFACE, &[0, 0, 9, 1, 0, 0, 0, 0, 1]].concat()), "a frame of another type");

@@ -1,4 +1,8 @@
-//! For how long a connection may live: it ends where it has had no call for long, and where it is old.
+//! The lifetime of a connection: it ends after `connection_idle_max` without a call, and after `connection_age_max`.
+//!
+//! Without an age a client that connects once stays with its replica for ever, and without an idle limit a client that is
+//! gone keeps its permit. So the server sends GOAWAY; streams end after a separate grace period, so that they can be resumed
+//! (`tests/it/edge/life`).
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -8,36 +12,36 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::options::ConnectionLimits;
-use crate::accounts::{ConnectionAccount, Open};
+use crate::accounts::{ConnectionAccount, OpenCalls};
 use crate::common::random;
 use crate::metrics::Closed;
 
-/// How often it is looked at within `idle_max` whether there was a call: a connection ends at most one such part late.
-const LOOKS: u32 = 8;
-/// A connection that was asked to end, and has no call, is closed after so long without a byte. Its client has that much
-/// time to take note: a call that it sends meanwhile is carried out.
-const SILENT: Duration = Duration::from_secs(10);
+/// Number of checks for a call within `idle_max`: an idle connection ends at most one such part late.
+const IDLE_CHECKS: u32 = 8;
+/// A connection after GOAWAY, without a call, is closed after this long without a byte. Its client has this much time to
+/// notice: a call that it sends meanwhile is carried out.
+const SILENT_MAX: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
+pub(super) struct Lifetime {
     limits: ConnectionLimits,
-    /// How long a call may take that is no stream.
+    /// How long a call may take that is not a stream.
     call_max: Duration,
 }
 
-impl Life {
-    pub(super) fn new(limits: ConnectionLimits, call_max: Duration) -> Life {
-        Life { limits, call_max }
+impl Lifetime {
+    pub(super) fn new(limits: ConnectionLimits, call_max: Duration) -> Lifetime {
+        Lifetime { limits, call_max }
     }
 
-    /// Waits until a connection that begins now has to end.
-    pub(super) async fn over(self, open: &Open) -> Closed {
+    /// Waits until a connection that begins now must end.
+    pub(super) async fn expired(self, open: &OpenCalls) -> Closed {
         let began = Instant::now();
         let old_at = self.limits.age_max.map(|age| began + spread(age));
         let (mut quiet_since, mut calls) = (began, open.begun());
         loop {
-            let look_at = self.limits.idle_max.map(|idle| Instant::now() + idle / LOOKS);
+            let look_at = self.limits.idle_max.map(|idle| Instant::now() + idle / IDLE_CHECKS);
             match old_at.into_iter().chain(look_at).min() {
                 Some(next) => sleep_until(next).await,
                 None => pending().await,
@@ -55,27 +59,27 @@ impl Life {
         }
     }
 
-    /// Serves a connection on whose client was told to go. Its calls end by themselves; streams are ended by `leaving`,
-    /// after a time of grace. What is open even then is nobody's call: a watch of health, an answer that nobody reads.
-    pub(super) async fn leave(
+    /// Serves a connection after GOAWAY. Its calls end by themselves, and `leaving` ends its streams after the grace period.
+    /// Only health watches and unread answers are open even then: the connection is closed with them.
+    pub(super) async fn drain(
         self,
         mut serving: Pin<&mut impl Future<Output = hyper::Result<()>>>,
         account: &ConnectionAccount,
         leaving: &CancellationToken,
     ) {
-        for (time, streams_go_on) in [(self.limits.age_grace, true), (self.call_max + SILENT, false)] {
+        for (time, streams_go_on) in [(self.limits.age_grace, true), (self.call_max + SILENT_MAX, false)] {
             if !streams_go_on {
                 leaving.cancel();
             }
-            if timeout(time, finished(serving.as_mut(), account, SILENT)).await.is_ok() {
+            if timeout(time, finished(serving.as_mut(), account, SILENT_MAX)).await.is_ok() {
                 return;
             }
         }
-        tracing::debug!("a connection that was told to go was closed with what was open on it");
+        tracing::debug!("a connection was closed after GOAWAY with calls that were still open");
     }
 }
 
-/// Serves a connection on that takes no more calls, until it ends or has none and nothing moves on it for so long.
+/// Serves a connection that accepts no more calls, until it ends, or has no call and no byte has moved for this long.
 pub(super) async fn finished(
     mut serving: Pin<&mut impl Future<Output = hyper::Result<()>>>,
     account: &ConnectionAccount,
@@ -99,7 +103,7 @@ pub(super) fn log(ended: hyper::Result<()>) {
     }
 }
 
-/// So long, give or take a tenth: connections that began together do not all come back together.
+/// The duration with 10 % of jitter, so that connections which began together do not all reconnect together.
 fn spread(time: Duration) -> Duration {
     const TENTHS: u32 = 1_000;
     time.mul_f64(0.9 + f64::from(random::below(TENTHS + 1)) / f64::from(5 * TENTHS))
@@ -110,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_differ_by_a_tenth_at_the_most() {
+    fn ages_differ_by_at_most_a_tenth() {
         let ages: Vec<Duration> = (0..1_000).map(|_| spread(Duration::from_secs(100))).collect();
         let (least, most) = (ages.iter().min().copied(), ages.iter().max().copied());
         let within = |from, to| Duration::from_secs(from)..=Duration::from_secs(to);

@@ -1,6 +1,5 @@
-//! The accept loop: the home of everything that is decided for a connection as a whole. How many there
-//! may be, of each address too, within which time each must begin to speak HTTP/2, how long it may live, and how each
-//! ends when the server drains.
+//! The accept loop, and all rules for a connection as a whole: the number of connections in all and for each address, the
+//! time limit of the handshake, the lifetime, and the end of each when the server drains.
 
 mod addresses;
 mod connection;
@@ -28,39 +27,38 @@ use tower::Service;
 pub(crate) use self::addresses::{Addresses, FromAddress};
 use self::io::keepalive;
 pub use self::options::ConnectionLimits;
-pub(crate) use self::options::{AcceptOptions, Places, Takes};
-use crate::accounts::{Answer, ConnectionAccount};
+pub(crate) use self::options::{AcceptOptions, ConnectionPermits, Protocols};
+use crate::accounts::{AnswerBody, ConnectionAccount};
 use crate::common::log_limit::warn_once_a_second;
 use crate::identity::{Guard, Peer};
-use crate::listener::fairness::scheduler::Line;
-use crate::listener::lifetime::Life;
+use crate::listener::fairness::scheduler::ReadScheduler;
+use crate::listener::lifetime::Lifetime;
 pub(crate) use crate::listener::protocol::http1_heads::BadHead;
 use crate::metrics::{Closed, Metrics};
 
-/// How long to wait after the operating system had none to give: without that the loop would spin.
+/// Pause after a failed accept, such as one without a free file descriptor: without it the loop would spin.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
-/// The log says at most this often that all places are taken.
+/// How often the log may say that no connection permit is free.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Serves the connections of a listener until `closing`, as many concurrently as there are places. The
-/// next one waits without a task, and those beyond it in the operating system's own queue, which is bounded too. Returns when
-/// all have ended.
-/// `service_of` makes the service of one connection, whose calls its account holds and whose streams end when its token says
-/// so; `guard` says whether it begins with TLS.
+/// Serves the connections of a listener until `closing`, as many concurrently as there are permits. The next one waits
+/// without a task, and the ones after it in the operating system's backlog, which is bounded too. Returns when all have ended.
+/// `service_of` makes the service of one connection; the connection's account holds the calls, and the token ends the streams.
+/// `guard` has the TLS settings, if the listener has TLS.
 pub(crate) async fn run<S>(
     listener: TcpListener,
-    AcceptOptions { takes, places, limits, call_max, accounts }: AcceptOptions,
+    AcceptOptions { protocols, permits, limits, call_max, accounts }: AcceptOptions,
     guard: Guard,
     service_of: impl Fn(Peer, Arc<ConnectionAccount>, CancellationToken) -> S + Send + Sync + 'static,
     metrics: Metrics,
     closing: CancellationToken,
 ) where
-    S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible> + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<AnswerBody>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let Places { all: places, by_address: addresses } = places;
-    let life = Life::new(limits, call_max);
-    let readers = Line::new();
+    let ConnectionPermits { all: permits, by_address: addresses } = permits;
+    let lifetime = Lifetime::new(limits, call_max);
+    let scheduler = ReadScheduler::new();
     let connections = TaskTracker::new();
     let service_of = Arc::new(service_of);
     let mut warned: Option<Instant> = None;
@@ -68,42 +66,42 @@ pub(crate) async fn run<S>(
         let Some((stream, from)) = until(&closing, accepted(&listener)).await else { break };
         let address = from.ip();
         let counted = addresses.as_ref().map(|addresses| addresses.connected(address));
-        // Before it costs more than its acceptance. There is no call yet that could be told why.
+        // Before the connection costs more than its acceptance. No call has begun that could get an error.
         if let Some(None) = counted {
             metrics.closed(Closed::PerAddress);
             warn_once_a_second!(%address, "connections_per_address_max is reached: a connection was closed");
             continue;
         }
-        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+        if permits.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
             tracing::warn!("connections_max is reached: new connections wait until others end");
             warned = Some(Instant::now());
         }
-        // Only now: two listeners share the places, and one that waits for a connection must not keep any. The semaphore is
-        // never closed.
-        let Some(Ok(place)) = until(&closing, Arc::clone(&places).acquire_owned()).await else { break };
-        let opening = handshake::opened(stream, address, guard.trust().tls, takes);
+        // Only now: two listeners share the permits, and the one that waits for a connection must not hold a permit. The
+        // semaphore is never closed.
+        let Some(Ok(permit)) = until(&closing, Arc::clone(&permits).acquire_owned()).await else { break };
+        let opening = handshake::perform(stream, address, guard.trust().tls, protocols);
         let service_of = Arc::clone(&service_of);
         let service_of = move |peer, account, leaving| service_of(peer, account, leaving);
-        let terms = connection::Terms {
-            life,
+        let context = connection::ConnectionContext {
+            lifetime,
             metrics: metrics.clone(),
             accounts: accounts.clone(),
-            line: readers.clone(),
+            scheduler: scheduler.clone(),
             closing: closing.clone(),
         };
-        let serving = connection::serve(opening, service_of, terms);
+        let serving = connection::serve(opening, service_of, context);
         connections.spawn(async move {
             serving.await;
-            drop((place, counted));
+            drop((permit, counted));
         });
     }
-    // Who connects from now on is refused, and tries another server.
+    // New connections are refused from now on, so that clients try another server.
     drop(listener);
     connections.close();
     connections.wait().await;
 }
 
-/// What the work gives; none once `closing` comes first.
+/// The result of the work; `None` if `closing` is cancelled first.
 async fn until<T>(closing: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -116,11 +114,11 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // Answers are small: none may wait for more.
+                // Answers are small, and must not wait for more bytes (Nagle's algorithm).
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "TCP_NODELAY was not set");
                 }
-                if let Err(error) = keepalive::ask(&stream) {
+                if let Err(error) = keepalive::configure(&stream) {
                     tracing::debug!(%error, "it is not watched whether the other end is there");
                 }
                 return (stream, from);

@@ -1,4 +1,4 @@
-//! What is set for connections.
+//! The settings of a listener and of its connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,52 +8,52 @@ use tokio::sync::Semaphore;
 use super::addresses::Addresses;
 use crate::accounts::Accounts;
 
-/// How many connections each address may have, and for how long.
+/// Limits of the number and lifetime of connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionLimits {
-    /// How many of one address, or of one /64 network of IPv6; zero: as many as may be open.
+    /// Connections of one address, or of one IPv6 /64 network; zero: no limit but that of all connections.
     pub per_address_max: usize,
-    /// How long one may be without a call; none: for ever.
+    /// Longest time without a call; `None` for no limit.
     pub idle_max: Option<Duration>,
-    /// How long one may be open, give or take a tenth; none: for ever.
+    /// Longest lifetime, give or take a tenth; `None` for no limit.
     pub age_max: Option<Duration>,
-    /// How long its streams go on after that.
+    /// Grace period of its streams after that.
     pub age_grace: Duration,
 }
 
-/// What a listener takes.
+/// The protocols that a listener accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum Protocols {
     /// gRPC, which is HTTP/2.
     Grpc,
     /// HTTP/1.1 and HTTP/2.
     Http,
 }
 
-/// How many connections there may be at once, and how many of each address.
+/// The permits of open connections, in all and for each address.
 #[derive(Clone)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionPermits {
     pub(super) all: Arc<Semaphore>,
     pub(super) by_address: Option<Addresses>,
 }
 
-impl Places {
-    pub(crate) fn new(connections_max: usize, limits: ConnectionLimits) -> Places {
+impl ConnectionPermits {
+    pub(crate) fn new(connections_max: usize, limits: ConnectionLimits) -> ConnectionPermits {
         let by_address = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
-        Places { all: Arc::new(Semaphore::new(connections_max)), by_address }
+        ConnectionPermits { all: Arc::new(Semaphore::new(connections_max)), by_address }
     }
 }
 
-/// What holds for connections.
+/// The options of a listener.
 #[derive(Clone)]
 pub(crate) struct AcceptOptions {
-    /// What the listener takes.
-    pub(crate) takes: Takes,
-    /// The places of the listener, and of another one that shares them.
-    pub(crate) places: Places,
+    /// The protocols that the listener accepts.
+    pub(crate) protocols: Protocols,
+    /// The connection permits of the listener, which it may share with another one.
+    pub(crate) permits: ConnectionPermits,
     pub(crate) limits: ConnectionLimits,
-    /// How long a call may take that is no stream.
+    /// How long a call may take that is not a stream.
     pub(crate) call_max: Duration,
-    /// What the calls of all connections hold.
+    /// The accounts of the calls of all connections.
     pub(crate) accounts: Accounts,
 }

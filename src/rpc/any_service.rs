@@ -18,7 +18,7 @@ use super::edge::methods::methods;
 use super::edge::waits::HttpWaits;
 use crate::accounts::{AccountLimits, Accounts, PrincipalLimits};
 use crate::identity::{Door, Guard, Trust};
-use crate::listener::{self, AcceptOptions, ConnectionLimits, Places, Takes};
+use crate::listener::{self, AcceptOptions, ConnectionLimits, ConnectionPermits, Protocols};
 use crate::metrics::Metrics;
 use crate::traces::Traces;
 
@@ -60,8 +60,9 @@ where
         HttpDoor::new(edge, account, doors.clone(), methods.clone(), Hosts::default()).of_another_service()
     };
     let limits = ConnectionLimits::default();
-    let places = Places::new(1_000, limits);
-    let options = AcceptOptions { takes: Takes::Http, places, limits, call_max: deadline_max, accounts };
+    let permits = ConnectionPermits::new(1_000, limits);
+    let options =
+        AcceptOptions { protocols: Protocols::Http, permits, limits, call_max: deadline_max, accounts };
     listener::run(listener, options, guard, service_of, metrics, CancellationToken::new()).await;
     Ok(())
 }

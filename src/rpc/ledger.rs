@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status};
 use super::edge::auth::{self, Caller};
 use super::waiting::{self, Waits};
 use crate::common::crash;
-use crate::common::yielding::in_stretches;
+use crate::common::yielding::map_in_chunks;
 use crate::domain::{Answer, Reason, Rejection, Reply, Submission, Violation};
 use crate::ledger::Ledger;
 use crate::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
@@ -151,7 +151,7 @@ impl LedgerRpc {
             let asked = convert::claim(request, principal, traceparent, &self.limits, part, repeats);
             self.allowed(caller, asked)
         };
-        Ok((in_stretches(requests.into_iter().enumerate(), read).await, caller.span.clone()))
+        Ok((map_in_chunks(requests.into_iter().enumerate(), read).await, caller.span.clone()))
     }
 
     /// The commands of a batch of look-ups.
@@ -167,7 +167,7 @@ impl LedgerRpc {
             let part = Part::Item { list: "requests", index };
             self.allowed(caller, lookup::asked(request, &self.limits, part))
         };
-        Ok((in_stretches(requests.into_iter().enumerate(), read).await, caller.span.clone()))
+        Ok((map_in_chunks(requests.into_iter().enumerate(), read).await, caller.span.clone()))
     }
 
     /// The commands of a batch of settlements.
@@ -182,7 +182,7 @@ impl LedgerRpc {
             caller.item(index)?;
             self.allowed(caller, convert::settle(settlement, &self.limits, index))
         };
-        Ok((in_stretches(settlements.into_iter().enumerate(), read).await, caller.span.clone()))
+        Ok((map_in_chunks(settlements.into_iter().enumerate(), read).await, caller.span.clone()))
     }
 
     fn count(&self, items: usize, field: &str) -> Result<(), Rejection> {
@@ -258,7 +258,7 @@ impl LedgerService for LedgerRpc {
                 convert::rejected_claim(errors::rejected(&rejection, During::Claim))
             }
         };
-        let mut responses = in_stretches(answers.into_iter().enumerate(), response).await;
+        let mut responses = map_in_chunks(answers.into_iter().enumerate(), response).await;
         fit::claims(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchClaimResponse { responses }))
     }
@@ -277,7 +277,7 @@ impl LedgerService for LedgerRpc {
             };
             proto::SettlementResult { outcome: Some(outcome) }
         };
-        let mut results = in_stretches(answers.into_iter(), result).await;
+        let mut results = map_in_chunks(answers.into_iter(), result).await;
         fit::settlements(&mut results, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchSettleResponse { results }))
     }
@@ -300,7 +300,7 @@ impl LedgerService for LedgerRpc {
     ) -> Result<Response<proto::BatchLookupResponse>, Status> {
         let asked = self.all_lookups(request).await?;
         let answers = self.submit_all(asked).await.map_err(Status::from)?;
-        let mut responses = in_stretches(answers.into_iter().enumerate(), lookup::result).await;
+        let mut responses = map_in_chunks(answers.into_iter().enumerate(), lookup::result).await;
         fit::lookups(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchLookupResponse { responses }))
     }

@@ -35,7 +35,7 @@ use self::ledger::LedgerRpc;
 use crate::accounts::{AccountLimits, Accounts, RoomForClaims};
 use crate::identity::{Door, Guard};
 use crate::ledger::Ledger;
-use crate::listener::{self, AcceptOptions, Places, Takes};
+use crate::listener::{self, AcceptOptions, ConnectionPermits, Protocols};
 use crate::proto;
 use crate::proto::admin_service_server::AdminServiceServer;
 use crate::proto::ledger_service_server::LedgerServiceServer;
@@ -179,14 +179,14 @@ pub async fn serve(
     let edge = options.edge();
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
     let waits = HttpWaits::new(options.connections_max, options.connections.per_address_max);
-    let accept = |places: &Places, takes| AcceptOptions {
-        takes,
-        places: places.clone(),
+    let accept = |permits: &ConnectionPermits, protocols| AcceptOptions {
+        protocols,
+        permits: permits.clone(),
         limits: options.connections,
         call_max: options.deadline_max,
         accounts: accounts.clone(),
     };
-    let listening = |listener, places: &Places, offered| {
+    let listening = |listener, permits: &ConnectionPermits, offered| {
         let others = others(&ledger, &health, &options, offered)?;
         let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
         let (traces, waits) = (traces.clone(), Arc::clone(&waits));
@@ -197,13 +197,13 @@ pub async fn serve(
             let entrance = Entrance::new(Door::new(doors.clone(), peer), account, &waits, leaving);
             Edge::new(services, edge, &calls, entrance, traces.clone())
         };
-        let accept = accept(places, Takes::Grpc);
+        let accept = accept(permits, Protocols::Grpc);
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
         let run = listener::run(listener, accept, guard.clone(), service_of, metrics, closing);
         Ok::<_, BoxError>(run)
     };
     let hosts = listeners.hosts;
-    let by_http = |listener, places: &Places, offered: Offered| {
+    let by_http = |listener, permits: &ConnectionPermits, offered: Offered| {
         let others = others(&ledger, &health, &options, offered)?;
         let methods = Methods::of(proto::pool()?, &offered.services());
         let (called, doors, calls, hosts) =
@@ -218,20 +218,20 @@ pub async fn serve(
                 Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, entrance, traces.clone());
             HttpDoor::new(edge, account, doors.clone(), methods.clone(), hosts.clone())
         };
-        let accept = accept(places, Takes::Http);
+        let accept = accept(permits, Protocols::Http);
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
         let run = listener::run(listener, accept, guard.clone(), service_of, metrics, closing);
         Ok::<_, BoxError>(run)
     };
     let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };
     // HTTP has its connections of the same places: there are no more open files.
-    let places = Places::new(options.connections_max, options.connections);
-    let admin_places = Places::new(ADMIN_CONNECTIONS_MAX, options.connections);
-    let public = listening(listeners.public, &places, offered)?;
-    let http = listeners.http.map(|listener| by_http(listener, &places, offered)).transpose()?;
+    let permits = ConnectionPermits::new(options.connections_max, options.connections);
+    let admin_permits = ConnectionPermits::new(ADMIN_CONNECTIONS_MAX, options.connections);
+    let public = listening(listeners.public, &permits, offered)?;
+    let http = listeners.http.map(|listener| by_http(listener, &permits, offered)).transpose()?;
     let admin =
-        listeners.admin.map(|listener| listening(listener, &admin_places, Offered::Admin)).transpose()?;
-    let admin_http = listeners.admin_http.map(|listener| by_http(listener, &admin_places, Offered::Admin));
+        listeners.admin.map(|listener| listening(listener, &admin_permits, Offered::Admin)).transpose()?;
+    let admin_http = listeners.admin_http.map(|listener| by_http(listener, &admin_permits, Offered::Admin));
     let (http, admin) = (OptionFuture::from(http), OptionFuture::from(admin));
     let admin_http = OptionFuture::from(admin_http.transpose()?);
     let server = tokio::spawn(future::join4(public, http, admin, admin_http));

@@ -10,18 +10,18 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::common::log_limit::EachOnceASecond;
+use crate::common::log_limit::LogLimitByKind;
 
 /// A format of log lines that writes few lines of the libraries named above. A filter could not add the number to a line.
 pub(super) struct Bounded<F> {
     format: F,
     json: bool,
-    written: EachOnceASecond,
+    written: LogLimitByKind,
 }
 
 impl<F> Bounded<F> {
     pub(super) fn new(format: F, json: bool) -> Bounded<F> {
-        Bounded { format, json, written: EachOnceASecond::new() }
+        Bounded { format, json, written: LogLimitByKind::new() }
     }
 }
 
@@ -43,7 +43,7 @@ where
         if !is_bounded {
             return self.format.format_event(context, writer, event);
         }
-        let Some(turn) = self.written.turn(line.name(), Instant::now()) else { return Ok(()) };
+        let Some(turn) = self.written.permit(line.name(), Instant::now()) else { return Ok(()) };
         let Some(held_back) = turn.logged() else { return self.format.format_event(context, writer, event) };
         let mut text = String::new();
         self.format.format_event(context, Writer::new(&mut text), event)?;

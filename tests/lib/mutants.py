@@ -107,7 +107,7 @@ MUTANTS = [
     Mutant("5", "a batch is not sorted by key", "interleavings", [
         ("src/ledger/claims/worker.rs", "    all.sort_by_cached_key(|chain| chain.key.hash());\n", """\
     let order = std::collections::hash_map::RandomState::new();
-    all.sort_by_cached_key(|chain| std::hash::BuildHasher::hash_one(&order, chain.key.hash()));
+    all.sort_by_cached_key(|key_queue| std::hash::BuildHasher::hash_one(&order, key_queue.key.hash()));
 """),
     ]),
     Mutant("6", "the answer is sent before the commit", "interleavings", [
@@ -231,7 +231,7 @@ MUTANTS = [
         ("src/rpc/admin/policies.rs", "{ validate_only: false, ..request.clone() }", "{ validate_only: false, update_mask: None, ..request.clone() }"),
     ]),
     Mutant("A10", "a failing store writes a line for each batch", "quiet::", [
-        ("src/common/log_limit.rs", "self.held_back += 1;\n            return None;", "self.held_back += 1;"),
+        ("src/common/log_limit.rs", "self.suppressed += 1;\n            return None;", "self.suppressed += 1;"),
     ]),
     Mutant("A11", "the token offset is raised beside writes that read the old one", "token_offset::", [
         (PG_OPERATORS, "        self.plain(OFFSET_LOCK).await?;\n", ""),
@@ -301,7 +301,7 @@ MUTANTS = [
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, policy, reason);\n    }\n", ""),
     ]),
     Mutant("E1", "a connection may take for ever to finish its preface", "edge::silence", [
-        ("src/listener/connection.rs", "const OPENED_WITHIN: Duration = Duration::from_secs(5);", "const OPENED_WITHIN: Duration = Duration::from_hours(5);"),
+        ("src/listener/connection.rs", "const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);", "const HANDSHAKE_WITHIN: Duration = Duration::from_hours(5);"),
     ]),
     Mutant("E2", "draining waits for connections without a call", "edge::silence", [
         ("src/listener/lifetime.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.open().is_none() && account.moved_bytes() < before => {"),
@@ -310,19 +310,19 @@ MUTANTS = [
         ("src/listener/lifetime.rs", "Err(_) if account.open().is_none() && account.moved_bytes() == before => {", "Err(_) if account.moved_bytes() == before => {"),
     ]),
     Mutant("E4", "a turn brings more resets than a connection may have", "edge::resets", [
-        ("src/listener/protocol/mod.rs", "const PENDING_RESETS_MAX: usize = BYTES_MOST / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
+        ("src/listener/protocol/mod.rs", "const PENDING_RESETS_MAX: usize = BYTES_MAX / 16;", "const PENDING_RESETS_MAX: usize = 20;"),
     ]),
     Mutant("E5", "the small messages of a pause are more than a connection may have", "edge::resets", [
         ("src/listener/protocol/mod.rs", "const CONNECTION_WINDOW: u32 = 2 << 20;", "const CONNECTION_WINDOW: u32 = 32 << 10;"),
     ]),
     Mutant("E6", "whoever takes its calls back at once is cut off", "edge::resets", [
-        ("src/listener/fairness/poll_budget.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
+        ("src/listener/fairness/poll_budget.rs", "this.budget.open().bytes_left().store(bytes, ", "this.budget.open().bytes_left().store(usize::MAX, "),
     ]),
     Mutant("E7", "requests take no bytes of the budget", "edge::memory", [
         ("src/accounts/request_body.rs", "call.take_message(now)?;", "call.take_message(0)?;"),
     ]),
     Mutant("E8", "a request keeps its bytes after its end", "edge::memory", [
-        ("src/accounts/call.rs", "        self.give_back(self.state.request_bytes());\n", ""),
+        ("src/accounts/call.rs", "        self.put_back(self.state.request_bytes());\n", ""),
     ]),
     Mutant("E9", "what a compressed request is unpacked does not count", "edge::memory", [
         ("src/accounts/codec.rs", "call.take_up_to(bytes)", "call.take_up_to(bytes.min(1))"),
@@ -340,7 +340,7 @@ MUTANTS = [
         ("src/listener/lifetime.rs", "if !open.is_none() || open.begun() != calls {", "if open.begun() != calls {"),
     ]),
     Mutant("L4", "an old connection is cut off with its calls", "edge::life", [
-        ("src/listener/lifetime.rs", "[(self.limits.age_grace, true), (self.call_max + SILENT, false)]", "[(self.limits.age_grace, true), (Duration::ZERO, false)]"),
+        ("src/listener/lifetime.rs", "[(self.limits.age_grace, true), (self.call_max + SILENT_MAX, false)]", "[(self.limits.age_grace, true), (Duration::ZERO, false)]"),
     ]),
     Mutant("L5", "streams of an old connection are not told to end", "edge::life", [
         ("src/listener/lifetime.rs", "                leaving.cancel();\n", "                let _told = leaving.is_cancelled();\n"),
@@ -362,10 +362,10 @@ MUTANTS = [
     ]),
     Mutant("L11", "a stream is not under way for its principal once its answers begin", "identity::limits", [
         ("src/rpc/edge/auth.rs", "Caller { call: Some(Arc::clone(call)), deadline, http1, ..self }", "Caller { call: Some(Arc::clone(call)).filter(|_| !self.rpc.is_some_and(|rpc| rpc.streams)), deadline, http1, ..self }"),
-        ("src/rpc/edge/layer.rs", "Poll::Ready(answer.map(|response| response.map(|body| Answer::of(body, call))))", "drop(call);\n        Poll::Ready(answer.map(|response| response.map(Answer::refused)))"),
+        ("src/rpc/edge/layer.rs", "Poll::Ready(answer.map(|response| response.map(|body| AnswerBody::of(body, call))))", "drop(call);\n        Poll::Ready(answer.map(|response| response.map(AnswerBody::refused)))"),
     ]),
     Mutant("L12", "bytes of a principal's requests count for ever", "identity::limits", [
-        ("src/accounts/call.rs", "self.state.owner.requests.give_back(bytes, self.settles);", "self.state.owner.requests.give_back(bytes / 4, self.settles);"),
+        ("src/accounts/call.rs", "self.state.owner.requests.put_back(bytes, self.settles);", "self.state.owner.requests.put_back(bytes / 4, self.settles);"),
     ]),
     Mutant("L13", "answers may be left unread without a bound", "edge::floods::held", [
         ("src/accounts/sweep.rs", "if !call.connection.reset(call.number) && !call.connection.is_proxy() {", "if call.number == usize::MAX && !call.connection.is_proxy() {"),
@@ -380,7 +380,7 @@ MUTANTS = [
         ("src/server/log_queue.rs", "const ENDS_WITHIN: Duration = Duration::from_secs(1);", "const ENDS_WITHIN: Duration = Duration::from_hours(1);"),
     ]),
     Mutant("KL4", "each command of a batch has its ERROR line", "process::log", [
-        ("src/ledger/claims/round/mod.rs", "WRITTEN.turn(alert.reason.word(), Instant::now())", "WRITTEN.turn(alert.reason.word(), Instant::now()).or(Some(Default::default()))"),
+        ("src/ledger/claims/round/mod.rs", "WRITTEN.permit(alert.reason.word(), Instant::now())", "WRITTEN.permit(alert.reason.word(), Instant::now()).or(Some(Default::default()))"),
     ]),
     Mutant("KL5", "each notice of Postgres has its line", "process::log", [
         ("src/server/bounded_lines.rs", '|| line.target() == "sqlx::postgres::notice";', '|| line.target() == "sqlx::postgres::notices";'),
@@ -453,7 +453,7 @@ MUTANTS = [
          "if connection.is_blocked(now, u32::MAX) {"),
     ]),
     Mutant("FL11", "what a client sends counts as bytes that it takes", "accounts", [
-        ("src/accounts/connection.rs", "let (sent, watched) = (self.sent.load(Relaxed), &self.watched);", "let (sent, watched) = (self.moved.load(Relaxed), &self.watched);"),
+        ("src/accounts/connection.rs", "let (sent, sweep_state) = (self.sent.load(Relaxed), &self.sweep_state);", "let (sent, sweep_state) = (self.moved.load(Relaxed), &self.sweep_state);"),
     ]),
     Mutant("FL12", "a principal has no share", "accounts", [
         ("src/accounts/limits.rs", "Kind::Principal => self.share(self.server_bytes_max),",
@@ -475,7 +475,7 @@ MUTANTS = [
          "        ((of_owner[&call.owner],"),
     ]),
     Mutant("FL17", "an answer that is taken at once is held against its owner", "accounts", [
-        ("src/accounts/heaviest.rs", "(if call.idle >= FRESH { call.bytes } else { 0 }, call.bytes)",
+        ("src/accounts/heaviest.rs", "(if call.idle >= RECENT { call.bytes } else { 0 }, call.bytes)",
          "(call.bytes, call.bytes)"),
     ]),
     Mutant("FL18", "a buffer counts no more once its first piece is taken", "accounts", [
@@ -495,7 +495,7 @@ MUTANTS = [
         ("src/accounts/sweep.rs", "call.state.settles == settles && receiving.waits()", "receiving.waits()"),
     ]),
     Mutant("FL29", "watches of health may keep its checks out", "accounts", [
-        ("src/accounts/call.rs", "matches!(who, Who::Probe) || rpc", "rpc"),
+        ("src/accounts/call.rs", "matches!(who, CallOwner::Probe) || rpc", "rpc"),
     ]),
     Mutant("FL19", "claims of those who read their answers are refused for those who do not", "accounts", [
         ("src/accounts/call.rs", "all > max && (self.connection.answers.bytes() > FEW_ANSWERS || all > max.saturating_mul(2))",
@@ -514,7 +514,7 @@ MUTANTS = [
         ("src/accounts/request_body.rs", "} else if self.begun > 1 {", "} else if self.begun > u64::MAX - 1 {"),
     ]),
     Mutant("FL24", "reflection takes the bytes of anonymous claims", "accounts", [
-        ("src/accounts/call.rs", "if &*identity.principal == ANONYMOUS { Who::Stranger }", "if &*identity.principal == ANONYMOUS && false { Who::Stranger }"),
+        ("src/accounts/call.rs", "if &*identity.principal == ANONYMOUS { CallOwner::Stranger }", "if &*identity.principal == ANONYMOUS && false { CallOwner::Stranger }"),
     ]),
     Mutant("E11", "the queue is bounded in commands alone", "edge::memory", [
         ("src/ledger/claims/queue/mod.rs", "|few| held <= lane.share(self.bytes_max, few) && wait", "|few| held < usize::MAX && wait"),
@@ -950,13 +950,13 @@ MUTANTS = [
         ("src/ledger/claims/queue/mod.rs", "self.ready.notify_last()", "self.ready.notify_one()"),
     ]),
     Mutant("L37", "a busy connection lets every other turn go, and the next one too", "gathering", [
-        ("src/common/deferred_poll.rs", "*this.lets = !*this.lets && (this.under_way)() > FEW;", "*this.lets = (this.under_way)() > FEW;"),
+        ("src/common/deferred_poll.rs", "*this.deferred = !*this.deferred && (this.in_flight)() > DEFER_ABOVE;", "*this.deferred = (this.in_flight)() > DEFER_ABOVE;"),
     ]),
     Mutant("L38", "a connection that let a turn go is not woken for the next one", "gathering", [
         ("src/common/deferred_poll.rs", "            context.waker().wake_by_ref();\n            return Poll::Pending;", "            return Poll::Pending;"),
     ]),
     Mutant("L39", "a connection with one call lets a turn go, too", "gathering", [
-        ("src/common/deferred_poll.rs", "(this.under_way)() > FEW", "(this.under_way)() > 0"),
+        ("src/common/deferred_poll.rs", "(this.in_flight)() > DEFER_ABOVE", "(this.in_flight)() > 0"),
     ]),
     Mutant("L40", "SQLite takes the row before those that it has added for one of them", "stores::", [
         (LITE_STATEMENTS, "WHERE e.rowid > r.above", "WHERE e.rowid >= r.above"),
@@ -1025,10 +1025,10 @@ MUTANTS = [
         (PG_ENTRIES, "FROM clock c OFFSET 0) AS r", "FROM clock c) AS r"),
     ]),
     Mutant("L62", "nobody asks whether the other end of a connection is still there", "listener", [
-        ("src/listener/mod.rs", "if let Err(error) = keepalive::ask(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
+        ("src/listener/mod.rs", "if let Err(error) = keepalive::configure(&stream) {", "if let Some(Err(error)) = None::<std::io::Result<()>> {"),
     ]),
     Mutant("L63", "nobody sees that a connection's life is over", "edge::life", [
-        ("src/listener/connection.rs", "why = life.over(account.open()) => Some(why),", "() = std::future::pending() => None,"),
+        ("src/listener/connection.rs", "why = lifetime.expired(account.open()) => Some(why),", "() = std::future::pending() => None,"),
     ]),
     Mutant("L64", "bench does not tell the server how long it waits", "bench::link", [
         ("src/bench/link.rs", "        head.headers.insert(GRPC_TIMEOUT, self.deadline.clone());\n", ""),
@@ -1046,40 +1046,40 @@ MUTANTS = [
         ("src/ledger/claims/round/decide.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
     ]),
     Mutant("L19", "a connection has all calls begun that it has sent", "edge::floods::frames", [
-        ("src/listener/fairness/poll_budget.rs", "this.turn.open().room().store(bytes, ", "this.turn.open().room().store(usize::MAX, "),
+        ("src/listener/fairness/poll_budget.rs", "this.budget.open().bytes_left().store(bytes, ", "this.budget.open().bytes_left().store(usize::MAX, "),
     ]),
     Mutant("L20", "a connection is read whatever is open on it", "accounts", [
-        ("src/accounts/open.rs", "Ordering::SeqCst) <= READ_UP_TO;", "Ordering::SeqCst) < usize::MAX;"),
+        ("src/accounts/open.rs", "Ordering::SeqCst) <= READ_UP_TO_CALLS;", "Ordering::SeqCst) < usize::MAX;"),
     ]),
     Mutant("L21", "a connection that waits for its turns reads no less in them", "listener", [
-        ("src/listener/fairness/adaptive_budget.rs", "if time > WAIT {", "if time > WAIT * 1_000 {"),
+        ("src/listener/fairness/adaptive_budget.rs", "if time > TARGET_WAIT {", "if time > TARGET_WAIT * 1_000 {"),
     ]),
     Mutant("L22", "all connections of the line have their turn at once", "listener", [
-        ("src/listener/fairness/scheduler.rs", "let free = AT_ONCE * ", "let free = 1_000 * AT_ONCE * "),
+        ("src/listener/fairness/scheduler.rs", "let free = PERMITS_PER_THREAD * ", "let free = 1_000 * PERMITS_PER_THREAD * "),
     ]),
     Mutant("L23", "a connection reads while it waits in the line", "listener", [
-        ("src/listener/fairness/poll_budget.rs", "} else { 0 };", "} else { 1 };"),
+        ("src/listener/fairness/poll_budget.rs", "} else {\n            0\n        };", "} else {\n            1\n        };"),
     ]),
     Mutant("L27", "addresses do not take turns", "listener", [
         ("src/listener/fairness/scheduler.rs", "while let Some(address) = self.order.pop_front() {", "while let Some(address) = self.order.pop_back() {"),
     ]),
     Mutant("L28", "connections that are gone use up the turns of their address", "listener", [
-        ("src/listener/fairness/scheduler.rs", "let next = std::iter::from_fn(|| waits.pop_front()).find(|call| !call.is_closed());", "let next = waits.pop_front();"),
+        ("src/listener/fairness/scheduler.rs", "let next = std::iter::from_fn(|| waits.pop_front()).find(|grant| !grant.is_closed());", "let next = waits.pop_front();"),
     ]),
     Mutant("L29", "turns begin no fewer calls than at first", "listener", [
         ("src/listener/fairness/adaptive_budget.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(FIRST), Ordering::Relaxed);"),
     ]),
     Mutant("L30", "the end of a larger answer is sent by itself", "listener", [
-        ("src/listener/io/write_buffer.rs", "if shared.waits.len() + bytes <= WAIT_MOST {", "if shared.waits.len() + bytes <= 256 {"),
+        ("src/listener/io/write_buffer.rs", "if shared.buffered.len() + bytes <= BUFFER_MAX {", "if shared.buffered.len() + bytes <= 256 {"),
     ]),
     Mutant("L31", "nobody is told that nothing can be sent any more", "listener", [
         ("src/listener/io/write_buffer.rs", "self.failed = Some(error.kind());", "self.failed = Some(error.kind()).filter(|_| false);"),
     ]),
     Mutant("L32", "what waits is lost where a connection ends", "listener", [
-        ("src/listener/io/write_buffer.rs", "        ready!(shared.poll_send(context))?;\n        Pin::new(&mut shared.wire).poll_shutdown(context)", "        Pin::new(&mut shared.wire).poll_shutdown(context)"),
+        ("src/listener/io/write_buffer.rs", "        ready!(shared.poll_send_all(context))?;\n        Pin::new(&mut shared.socket).poll_shutdown(context)", "        Pin::new(&mut shared.socket).poll_shutdown(context)"),
     ]),
     Mutant("L33", "an idle connection keeps the buffer of its largest turn", "listener", [
-        ("src/listener/io/write_buffer.rs", "if self.waits.capacity() > KEPT_MOST {", "if self.waits.capacity() > usize::MAX - KEPT_MOST {"),
+        ("src/listener/io/write_buffer.rs", "if self.buffered.capacity() > KEPT_CAPACITY_MAX {", "if self.buffered.capacity() > usize::MAX - KEPT_CAPACITY_MAX {"),
     ]),
     Mutant("L34", "a slow reader loses what the wire did not take at once", "listener", [
         ("src/listener/io/write_buffer.rs", "            self.sent += sent;", "            self.sent = usize::MAX;"),
@@ -1088,10 +1088,10 @@ MUTANTS = [
         ("src/accounts/request_body.rs", ".filter(|body| !body.is_end_stream())", ".filter(|_| false)"),
     ]),
     Mutant("L25", "a refused request is read on for as long as it goes on", "edge::refused", [
-        ("src/accounts/request_body.rs", "const REST_WITHIN: Duration = Duration::from_secs(1);", "const REST_WITHIN: Duration = Duration::from_secs(1_000);"),
+        ("src/accounts/request_body.rs", "const DRAIN_WITHIN: Duration = Duration::from_secs(1);", "const DRAIN_WITHIN: Duration = Duration::from_secs(1_000);"),
     ]),
     Mutant("L26", "a refused request may have any length", "accounts", [
-        ("src/accounts/request_body.rs", "while *read < REST_BYTES_MAX {", "while *read < usize::MAX {"),
+        ("src/accounts/request_body.rs", "while *read < DRAINED_BYTES_MAX {", "while *read < usize::MAX {"),
     ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
         ("src/ledger/claims/queue/mod.rs", "later.settlement()", "later.claim()"),
@@ -1125,7 +1125,7 @@ MUTANTS = [
     ]),
     Mutant("M10", "the log does not tell that a message was parked", "observe::", [
         ("src/ledger/answer_log.rs", "Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),",
-         "Ok(Reply::Failed { state: State::Parked(_), replayed: true, .. }) => Some(Kind::Parked),"),
+         "Ok(Reply::Failed { state: State::Parked(_), replayed: true, .. }) => Some(LogEvent::Parked),"),
     ]),
     Mutant("M11", "the log remembers every consumer", "ledger::answer_log", [
         ("src/ledger/answer_log.rs", "consumers.len() < CONSUMERS_MAX {", "consumers.len() < usize::MAX {"),
@@ -1520,7 +1520,7 @@ MUTANTS = [
         ("src/metrics/consumers.rs", "self.left_out.fetch_add(1, Ordering::Relaxed);", "self.left_out.fetch_add(0, Ordering::Relaxed);"),
     ]),
     Mutant("N14", "two names share a label, where one has the escape of the other", "misleading", [
-        ("src/common/misleading.rs", "if misleads(one) || name[at..].starts_with(ESCAPE) {", "if misleads(one) || name[at..].starts_with(name) {"),
+        ("src/common/misleading.rs", "if is_misleading(one) || name[at..].starts_with(ESCAPE) {", "if is_misleading(one) || name[at..].starts_with(name) {"),
     ]),
     Mutant("N15", "a label of metrics has control characters", "metrics", [
         ("src/metrics/event_type.rs", "let labels = (&*visible(consumer), &*visible(name));", "let labels = (&*visible(consumer), name);"),
@@ -1724,7 +1724,7 @@ MUTANTS = [
         ("src/accounts/progress.rs", "const SIGN_BYTES: usize = 16 * 1_024;", "const SIGN_BYTES: usize = 1;"),
     ]),
     Mutant("FL41", "what the system took into its buffer earns time without a byte", "edge::floods::errors::a_socket", [
-        ("src/accounts/connection.rs", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > stall {", "if now.wrapping_sub(watched.moved_at.load(Relaxed)) > u32::MAX - stall {"),
+        ("src/accounts/connection.rs", "if now.wrapping_sub(sweep_state.moved_at.load(Relaxed)) > stall {", "if now.wrapping_sub(sweep_state.moved_at.load(Relaxed)) > u32::MAX - stall {"),
     ]),
     Mutant("FL42", "some addresses take all places of scrapes", "observe::flood::unread", [
         ("src/listener/addresses.rs", "if *count >= self.max.min(free) {", "if *count >= self.max.min(free.saturating_mul(64)) {"),
@@ -2167,7 +2167,7 @@ MUTANTS = [
         ("src/listener/protocol/http1_heads.rs", "const HEAD_WITHIN: Duration = Duration::from_secs(5);", "const HEAD_WITHIN: Duration = Duration::from_secs(500);"),
     ]),
     Mutant("DO10", "HTTP has places of its own", "door::safety", [
-        ("src/rpc/mod.rs", "by_http(listener, &places, offered)", "by_http(listener, &Places::new(options.connections_max, options.connections), offered)"),
+        ("src/rpc/mod.rs", "by_http(listener, &permits, offered)", "by_http(listener, &ConnectionPermits::new(options.connections_max, options.connections), offered)"),
     ]),
     Mutant("DO11", "a client of HTTP/1.1 that takes no bytes keeps its connection", "edge::floods::door", [
         ("src/accounts/sweep.rs", "if connection.is_blocked(now, stall) {", "if connection.is_blocked(now, stall) && connection.open.is_none() {"),

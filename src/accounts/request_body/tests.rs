@@ -1,4 +1,4 @@
-//! Bodies of requests, in pieces.
+//! Request bodies in pieces.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -7,19 +7,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::accounts::limits::CALL_BYTES;
-use crate::accounts::{Who, for_tests};
+use crate::accounts::{CallOwner, for_tests};
 
 fn call() -> Arc<CallAccount> {
     let connection = for_tests::connection();
     let open = OpenCall::begin(&connection);
-    CallAccount::admit(&connection, open, &Who::Stranger, None, 0).expect("it passes")
+    CallAccount::admit(&connection, open, &CallOwner::Stranger, None, 0).expect("it passes")
 }
 
 fn shape(is_stream: bool) -> Shape {
     if is_stream { Shape::Messages } else { Shape::Message }
 }
 
-/// Follows the bytes in pieces of a size; what the message has taken in the end.
+/// Parses the bytes in pieces of a size; returns the bytes that the last message has taken.
 fn taken(bytes: &[u8], piece: usize, is_stream: bool) -> Result<usize, Rejection> {
     let call = call();
     let mut framing = Framing::new(600, shape(is_stream));
@@ -56,9 +56,9 @@ fn a_unary_call_has_one_message() {
     assert!(taken(&[message(3), message(0)].concat(), 64, true).is_ok());
 }
 
-/// The HTTP door takes a message without a length before it, byte by byte.
+/// The HTTP listener takes a message without a length before it, byte by byte.
 #[test]
-fn a_bare_message_is_taken_as_it_arrives_and_refused_beyond_its_bound() {
+fn a_bare_message_is_counted_as_it_arrives_and_refused_beyond_its_bound() {
     for piece in [1, 7, 599, 600, 1_000] {
         for (bytes, fits) in [(0, true), (1, true), (599, true), (600, true), (601, false)] {
             let call = call();
@@ -96,12 +96,13 @@ fn a_client_owes_bytes_within_a_message_and_of_a_unary_call() {
 }
 
 #[test]
-fn a_body_that_finds_no_room_gives_its_bytes_back() {
+fn a_refused_body_returns_its_bytes() {
     let limits = crate::accounts::AccountLimits { connection_bytes_max: 8_000, ..for_tests::LIMITS };
     let accounts = for_tests::accounts(limits);
     let address = IpAddr::from([192, 0, 2, 1]);
     let connection = ConnectionAccount::new(&accounts, address, CancellationToken::new());
-    let admit = || CallAccount::admit(&connection, OpenCall::begin(&connection), &Who::Stranger, None, 0);
+    let admit =
+        || CallAccount::admit(&connection, OpenCall::begin(&connection), &CallOwner::Stranger, None, 0);
     let call = admit().expect("it fits");
     let mut framing = Framing::new(60_000, Shape::Message);
     let refused = framing.follow(&message(5_000), &call).expect_err("it does not fit");
@@ -130,8 +131,8 @@ impl Body for Pieces {
 }
 
 #[test]
-fn a_rest_is_read_to_its_end_or_to_its_bound() {
-    const MOST: usize = REST_BYTES_MAX;
+fn a_body_is_drained_to_its_end_or_to_the_bound() {
+    const MOST: usize = DRAINED_BYTES_MAX;
     let rows = [
         ("the end is here", vec![5, 0, 7], true, true, 12),
         ("more may come", vec![5, 7], false, false, 12),
@@ -141,7 +142,7 @@ fn a_rest_is_read_to_its_end_or_to_its_bound() {
     for (what, pieces, ended, is_ready, bytes) in rows {
         let mut read = 0;
         let mut body = Pieces(pieces.into(), ended);
-        let polled = poll_rest(&mut body, &mut read, &mut Context::from_waker(Waker::noop()));
+        let polled = poll_drain(&mut body, &mut read, &mut Context::from_waker(Waker::noop()));
         assert_eq!((polled.is_ready(), read), (is_ready, bytes), "{what}");
     }
 }

@@ -68,7 +68,7 @@ async fn an_answer_that_is_not_taken_resets_its_stream_and_many_close_the_connec
     }
 }
 
-/// HTTP/2 has the last piece, and the task of the call has ended: no stream can be reset.
+/// HTTP/2 has the last piece, and the task of the call has ended: the stream cannot be reset.
 #[test]
 fn a_last_piece_that_is_not_taken_closes_its_connection() {
     for proxy in [false, true] {
@@ -87,11 +87,11 @@ fn a_last_piece_that_is_not_taken_closes_its_connection() {
     }
 }
 
-/// Too many answers: the streams of the owner with most are reset, even if another owner's answer was the last one.
+/// Too many answers: the streams of the owner with most are reset, even if another owner made the last answer.
 #[tokio::test]
 async fn the_heaviest_go_first() {
     let accounts = accounts(LIMITS);
-    // By whom, on which connection, how many bytes, and whether they have waited for long.
+    // The principal, its connection, how many bytes it has, and how many ticks they have waited.
     for (what, rows, reset) in [
         ("within all bounds", &[("a", 1, SHARE, 9), ("b", 2, SHARE, 9)][..], &[][..]),
         ("beyond a share", &[("a", 1, SHARE + 1, 9), ("b", 2, SHARE, 9)], &[0]),
@@ -108,7 +108,7 @@ async fn the_heaviest_go_first() {
             &[0],
         ),
         (
-            "what is taken at once stays",
+            "an answer that is being read stays",
             &[
                 ("a", 1, SHARE, 0),
                 ("b", 2, SHARE - 9, 9),
@@ -152,7 +152,7 @@ fn claims_wait_while_all_answers_are_too_many_and_settlements_do_not() {
     let held = hog.call("a", "Claim").expect("it passes");
     let asks = |client: &Client, rpc| client.call("b", rpc).map(drop).map_err(|refused| refused.reason);
     let (max, refused) = (LIMITS.answers_max(), Err(Reason::Overloaded));
-    // How many bytes of answers wait; whether their own connection may claim, and another one.
+    // Unread bytes of answers; whether their own connection may claim, and another one.
     for (bytes, own, others) in
         [(max, Ok(()), Ok(())), (max + 1, refused, Ok(())), (2 * max + 1, refused, refused)]
     {
@@ -173,14 +173,14 @@ async fn trailers_of_an_error_count_until_the_socket_takes_them() {
         status.add_header(&mut trailers).expect("headers");
         let body = Whole::new(Bytes::from_static(b"part")).with_trailers(async { Some(Ok(trailers)) });
         let body = tonic::body::Body::new(body.map_err(|never| match never {}));
-        let mut answer = Answer::of(body, client.call("a", "ImportEntries").expect("it passes"));
+        let mut answer = AnswerBody::of(body, client.call("a", "ImportEntries").expect("it passes"));
         while answer.frame().await.is_some() {}
         assert_eq!(client.connection.header_bytes() > 300, counts, "{status:?}");
         assert_eq!(accounts.answer_bytes()(), client.connection.header_bytes());
     }
 }
 
-/// What was reset just now is on its way out: it is not held against the streams that go on.
+/// A stream that was reset just now does not count against the streams that go on.
 #[test]
 fn bytes_of_reset_streams_end_no_other_stream() {
     let accounts = accounts(LIMITS);
@@ -191,7 +191,7 @@ fn bytes_of_reset_streams_end_no_other_stream() {
     small.answers(10);
     after(&accounts, 9);
     assert_eq!((large.state().was_reset(), small.state().was_reset()), (true, false));
-    assert_eq!(client.connection.watched.stalls.load(Relaxed), 1, "one stream was reset, once");
+    assert_eq!(client.connection.sweep_state.stalls.load(Relaxed), 1, "one stream was reset, once");
     large.answered(SHARE + 1);
     small.answered(10);
 }

@@ -4,11 +4,11 @@ use super::*;
 
 const KIB: usize = 1_024;
 
-/// A connection: how many KiB of headers it was given, whether its socket takes nothing, whether it is a trusted proxy's,
-/// and whether it is closed.
+/// A connection: KiB of headers that it was given, whether its socket takes nothing, whether the peer is a trusted proxy, and
+/// whether it is closed.
 type Row = (usize, bool, bool, bool);
 
-/// All together may have 512 KiB; what is closed leaves 448.
+/// All together may have 512 KiB; after closing, 448 are left.
 #[test]
 fn connections_with_most_headers_are_closed_first() {
     let tables: [(&str, &[Row]); 5] = [
@@ -36,7 +36,7 @@ fn connections_with_most_headers_are_closed_first() {
         };
         let wanted: Vec<bool> = rows.iter().map(|row| row.3).collect();
         assert_eq!(closed(&clients), wanted, "{what}");
-        // What is closed is on its way out: it ends no other connection.
+        // A closed connection is about to return its bytes: it ends no other connection.
         accounts.0.answers_are_too_many();
         after(&accounts, 3);
         assert_eq!(closed(&clients), wanted, "{what}, a sweep later");

@@ -183,7 +183,7 @@ mod tests {
             (with("token = \"s3cret\""), 3, "contexts.prod.token: a token never stands here"),
             (with("tokenfile = \"x\""), 3, "contexts.prod.tokenfile: unknown; there are endpoint, tls_ca"),
             (with("\"a b\" = \"x\""), 3, "contexts.prod.\"a b\": unknown"),
-            (with("timeout = \"soon\""), 3, "contexts.prod.timeout: `soon` is no duration"),
+            (with("timeout = \"soon\""), 3, "contexts.prod.timeout: `soon` is not a duration"),
             (with("timeout = 10"), 3, "contexts.prod.timeout: must be a text"),
             (with("plaintext_token = \"yes\""), 3, "contexts.prod.plaintext_token: must be true or false"),
             (with("tls_key = \"x\""), 1, "contexts.prod.tls_key: is of no use without tls_cert"),

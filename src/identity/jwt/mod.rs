@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Number, Value};
 
 use super::LEEWAY;
-use crate::common::misleading::misleads;
+use crate::common::misleading::is_misleading;
 use fields::{Fields, WrongType};
 use keys::{Algorithm, CANDIDATES_MAX, Unverified};
 pub use keys::{JWKS_MAX, Keys};
@@ -202,7 +202,7 @@ fn claimed(issuer: &Issuer, claims: &Fields, now: u64) -> Result<Verified, Refus
         return Err(Refused::NotYetValid);
     }
     let subject = claims.text("sub")?.ok_or(Refused::Missing("sub"))?;
-    if subject.is_empty() || subject.len() > SUBJECT_MAX || subject.contains(misleads) {
+    if subject.is_empty() || subject.len() > SUBJECT_MAX || subject.contains(is_misleading) {
         return Err(Refused::Subject);
     }
     Ok(Verified { principal: format!("jwt:{}:{subject}", issuer.name), until })

@@ -1,5 +1,10 @@
-//! Where connections wait that have more to read than one turn takes. Addresses have their turns one after the other, and so
-//! have the connections of an address: a flood on many connections of one address delays others by little.
+//! The read scheduler: connections with more to read than one poll budget wait here for a permit. Permits are granted round
+//! robin between addresses, and round robin between the connections of an address: a flood on many connections of one
+//! address delays others little.
+//!
+//! Without it each connection with more to read woke itself. Next to a thousand flooding connections thousands of tasks were
+//! ready, more than a thread's queue holds, and the tasks of the store waited behind them: one healthy call took 385 s, and
+//! answers were `OUTCOME_UNKNOWN` or `DEADLINE_EXCEEDED` (`edge::floods`, which reports the slowest call).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -9,34 +14,34 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::accounts::network;
-use crate::listener::fairness::adaptive_budget::Pace;
+use crate::listener::fairness::adaptive_budget::AdaptiveBudget;
 
-/// For each thread of the runtime, so many connections of the line have their turn at a time.
-pub(in crate::listener) const AT_ONCE: usize = 4;
+/// Permits for each thread of the runtime.
+pub(in crate::listener) const PERMITS_PER_THREAD: usize = 4;
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(in crate::listener) struct Line(Arc<Shared>);
+pub(in crate::listener) struct ReadScheduler(Arc<Shared>);
 
 struct Shared {
-    pace: Pace,
+    budget: AdaptiveBudget,
     waiting: Mutex<Waiting>,
 }
 
 struct Waiting {
-    /// How many turns can be taken now. While there are any, nobody waits.
+    /// Number of free permits. While there is one, no connection waits.
     free: usize,
-    by_address: HashMap<IpAddr, VecDeque<oneshot::Sender<Place>>>,
-    /// Of whom somebody waits, in the order of their turns.
+    by_address: HashMap<IpAddr, VecDeque<oneshot::Sender<ReadPermit>>>,
+    /// The addresses with waiting connections, in the order of their turns.
     order: VecDeque<IpAddr>,
 }
 
 impl Waiting {
-    /// Whose turn it is. Whoever is gone takes no turn of its address.
-    fn next(&mut self) -> Option<oneshot::Sender<Place>> {
+    /// The connection whose turn it is. A connection that is gone does not use up the turn of its address.
+    fn next(&mut self) -> Option<oneshot::Sender<ReadPermit>> {
         while let Some(address) = self.order.pop_front() {
             let waits = self.by_address.get_mut(&address)?;
-            let next = std::iter::from_fn(|| waits.pop_front()).find(|call| !call.is_closed());
+            let next = std::iter::from_fn(|| waits.pop_front()).find(|grant| !grant.is_closed());
             if waits.is_empty() {
                 self.by_address.remove(&address);
             } else {
@@ -50,26 +55,26 @@ impl Waiting {
     }
 }
 
-impl Line {
-    /// Of the runtime on which it is called.
-    pub(in crate::listener) fn new() -> Line {
-        let free = AT_ONCE * Handle::current().metrics().num_workers();
+impl ReadScheduler {
+    /// Must be called on the runtime of the connections, whose threads it counts.
+    pub(in crate::listener) fn new() -> ReadScheduler {
+        let free = PERMITS_PER_THREAD * Handle::current().metrics().num_workers();
         let waiting = Waiting { free, by_address: HashMap::new(), order: VecDeque::new() };
-        Line(Arc::new(Shared { pace: Pace::new(), waiting: Mutex::new(waiting) }))
+        ReadScheduler(Arc::new(Shared { budget: AdaptiveBudget::new(), waiting: Mutex::new(waiting) }))
     }
 
-    pub(in crate::listener) fn pace(&self) -> &Pace {
-        &self.0.pace
+    pub(in crate::listener) fn adaptive_budget(&self) -> &AdaptiveBudget {
+        &self.0.budget
     }
 
-    /// A connection of this address has more to read: it is told when its turn has come.
-    pub(in crate::listener) fn enter(&self, address: IpAddr) -> oneshot::Receiver<Place> {
-        let (call, called) = oneshot::channel();
+    /// Requests a permit for a connection of this address, which has more to read.
+    pub(in crate::listener) fn request(&self, address: IpAddr) -> oneshot::Receiver<ReadPermit> {
+        let (grant, granted) = oneshot::channel();
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.free > 0 {
             waiting.free -= 1;
             drop(waiting);
-            let _called = call.send(Place(Some(self.clone())));
+            let _granted = grant.send(ReadPermit(Some(self.clone())));
         } else {
             let Waiting { by_address, order, .. } = &mut *waiting;
             let address = network(address);
@@ -79,12 +84,12 @@ impl Line {
                     order.push_back(address);
                     VecDeque::new()
                 })
-                .push_back(call);
+                .push_back(grant);
         }
-        called
+        granted
     }
 
-    fn leave(&self) {
+    fn release(&self) {
         loop {
             let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(next) = waiting.next() else {
@@ -92,22 +97,22 @@ impl Line {
                 return;
             };
             drop(waiting);
-            match next.send(Place(Some(self.clone()))) {
+            match next.send(ReadPermit(Some(self.clone()))) {
                 Ok(()) => return,
-                // Its connection is gone. Nothing is given back twice.
-                Err(mut place) => place.0 = None,
+                // Its connection is gone. The permit is not released twice.
+                Err(mut permit) => permit.0 = None,
             }
         }
     }
 }
 
-/// A connection has its turn until this is dropped.
-pub(in crate::listener) struct Place(Option<Line>);
+/// A permit to read one budget, until this is dropped.
+pub(in crate::listener) struct ReadPermit(Option<ReadScheduler>);
 
-impl Drop for Place {
+impl Drop for ReadPermit {
     fn drop(&mut self) {
-        if let Some(line) = self.0.take() {
-            line.leave();
+        if let Some(scheduler) = self.0.take() {
+            scheduler.release();
         }
     }
 }
@@ -116,77 +121,77 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    /// So many turns may be taken at a time on the runtime of a test.
-    const FREE: usize = AT_ONCE;
+    /// Number of permits on the runtime of a test.
+    const FREE: usize = PERMITS_PER_THREAD;
 
     #[tokio::test]
-    async fn addresses_take_turns_and_so_do_the_connections_of_each() {
-        let line = Line::new();
-        let mut places: VecDeque<Place> =
-            (0..FREE).map(|_| come(&line, "192.0.2.1").try_recv().expect("free")).collect();
+    async fn permits_are_granted_in_turn_to_addresses_and_to_the_connections_of_each() {
+        let scheduler = ReadScheduler::new();
+        let mut permits: VecDeque<ReadPermit> =
+            (0..FREE).map(|_| request(&scheduler, "192.0.2.1").try_recv().expect("free")).collect();
         // A network of IPv6 counts as one address.
         let from = ["192.0.2.1", "192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "192.0.2.3"];
-        let mut wait: Vec<(usize, oneshot::Receiver<Place>)> =
-            from.iter().map(|from| come(&line, from)).enumerate().collect();
+        let mut wait: Vec<(usize, oneshot::Receiver<ReadPermit>)> =
+            from.iter().map(|from| request(&scheduler, from)).enumerate().collect();
         let mut order = Vec::new();
         while !wait.is_empty() {
-            places.pop_front();
+            permits.pop_front();
             let before = order.len();
-            wait.retain_mut(|(number, called)| match called.try_recv() {
-                Ok(place) => {
+            wait.retain_mut(|(number, granted)| match granted.try_recv() {
+                Ok(permit) => {
                     order.push(*number);
-                    places.push_back(place);
+                    permits.push_back(permit);
                     false
                 }
                 Err(_) => true,
             });
-            assert_eq!(order.len(), before + 1, "one is called for each turn that ends");
+            assert_eq!(order.len(), before + 1, "one permit is granted for each that is released");
         }
         assert_eq!(order, [0, 3, 5, 1, 4, 2]);
-        drop(places);
-        assert!(is_empty(&line), "nothing is kept");
+        drop(permits);
+        assert!(is_empty(&scheduler), "nothing is kept");
     }
 
     #[tokio::test]
-    async fn whoever_is_gone_takes_no_turn_of_its_address() {
-        let line = Line::new();
-        let places: Vec<Place> =
-            (0..FREE).map(|_| come(&line, "192.0.2.1").try_recv().expect("free")).collect();
-        let gone: Vec<_> = (0..10).map(|_| come(&line, "192.0.2.2")).collect();
-        let (mut behind, mut other) = (come(&line, "192.0.2.2"), come(&line, "192.0.2.3"));
+    async fn a_connection_that_is_gone_does_not_use_up_the_turn_of_its_address() {
+        let scheduler = ReadScheduler::new();
+        let permits: Vec<ReadPermit> =
+            (0..FREE).map(|_| request(&scheduler, "192.0.2.1").try_recv().expect("free")).collect();
+        let gone: Vec<_> = (0..10).map(|_| request(&scheduler, "192.0.2.2")).collect();
+        let (mut behind, mut other) = (request(&scheduler, "192.0.2.2"), request(&scheduler, "192.0.2.3"));
         drop(gone);
-        let mut places = places.into_iter();
-        drop(places.next());
-        let place = behind.try_recv().expect("it is the turn of its address");
+        let mut permits = permits.into_iter();
+        drop(permits.next());
+        let permit = behind.try_recv().expect("it is the turn of its address");
         assert!(other.try_recv().is_err(), "it comes next");
-        drop(place);
-        drop(other.try_recv().expect("it is called"));
-        drop(places);
-        assert!(is_empty(&line), "nothing is kept");
+        drop(permit);
+        drop(other.try_recv().expect("it is granted"));
+        drop(permits);
+        assert!(is_empty(&scheduler), "nothing is kept");
     }
 
     #[tokio::test]
-    async fn whoever_is_gone_is_not_waited_for() {
-        let line = Line::new();
-        let places: Vec<Place> =
-            (0..FREE).map(|_| come(&line, "192.0.2.1").try_recv().expect("free")).collect();
-        let gone: Vec<_> = (0..100_000).map(|_| come(&line, "192.0.2.1")).collect();
-        let mut last = come(&line, "192.0.2.2");
+    async fn a_connection_that_is_gone_is_not_waited_for() {
+        let scheduler = ReadScheduler::new();
+        let permits: Vec<ReadPermit> =
+            (0..FREE).map(|_| request(&scheduler, "192.0.2.1").try_recv().expect("free")).collect();
+        let gone: Vec<_> = (0..100_000).map(|_| request(&scheduler, "192.0.2.1")).collect();
+        let mut last = request(&scheduler, "192.0.2.2");
         drop(gone);
-        drop(places);
-        let place = last.try_recv().expect("it is called");
-        drop(place);
-        // It is gone after it was called.
-        drop(come(&line, "192.0.2.3"));
-        assert!(is_empty(&line), "nothing is kept");
+        drop(permits);
+        let permit = last.try_recv().expect("it has a permit");
+        drop(permit);
+        // It is gone after it was granted a permit.
+        drop(request(&scheduler, "192.0.2.3"));
+        assert!(is_empty(&scheduler), "nothing is kept");
     }
 
-    fn come(line: &Line, address: &str) -> oneshot::Receiver<Place> {
-        line.enter(address.parse().expect("an address"))
+    fn request(scheduler: &ReadScheduler, address: &str) -> oneshot::Receiver<ReadPermit> {
+        scheduler.request(address.parse().expect("an address"))
     }
 
-    fn is_empty(line: &Line) -> bool {
-        let waiting = line.0.waiting.lock().expect("no panic");
+    fn is_empty(scheduler: &ReadScheduler) -> bool {
+        let waiting = scheduler.0.waiting.lock().expect("no panic");
         waiting.free == FREE && waiting.by_address.is_empty() && waiting.order.is_empty()
     }
 }

@@ -1,7 +1,8 @@
-//! Whether the other end of a connection is still there: the operating system asks, and finds one that has gone.
+//! TCP keepalive: the operating system probes the peer of an idle connection, and closes the connection of a peer that is gone.
 //!
-//! HTTP/2 could ask, too. Its library then looks at a clock and takes a lock with each message, which is a fortieth of the
-//! server's time where each call has a connection of its own.
+//! HTTP/2 pings would do the same, but the h2 crate then takes a lock and looks at a clock for each message, and at a timer in
+//! each poll: a claim costs 0.946 of the server's CPU time without them with 256 connections, and 0.973 with 4 (5 interleaved
+//! pairs of runs of 2 s). A stopped client on a host that is alive is left to the limits of idle time and of unread answers.
 
 use std::io;
 use std::time::Duration;
@@ -9,26 +10,27 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
-/// After so long without a byte the other end is asked, again and again; a host that is there answers by itself.
-const ASKED_AFTER: Duration = Duration::from_mins(1);
-const ASKED_EVERY: Duration = Duration::from_secs(10);
-const ASKED_MOST: u32 = 2;
-/// Whoever takes none of the bytes that are sent to it has gone after so long. Else they are sent for a quarter of an hour.
+/// Time without a byte before the first probe, time between probes, and number of probes. A host that is alive answers them.
+const PROBE_AFTER: Duration = Duration::from_mins(1);
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+const PROBES_MAX: u32 = 2;
+/// `TCP_USER_TIMEOUT`: drop a peer that acknowledges nothing for this long (Linux's default is about 15 minutes).
 #[cfg(target_os = "linux")]
-const GONE_AFTER: Duration = ASKED_AFTER.saturating_add(ASKED_EVERY.saturating_mul(ASKED_MOST));
+const USER_TIMEOUT: Duration = PROBE_AFTER.saturating_add(PROBE_EVERY.saturating_mul(PROBES_MAX));
 
-/// How many bytes that are not sent yet the system takes into its own buffer. Without a bound it takes 4 MiB of each
-/// connection whose client reads nothing, in memory of the kernel that counts as the container's.
+/// `TCP_NOTSENT_LOWAT`: how many unsent bytes the kernel takes into its send buffer. Without it the kernel takes 4 MiB for each
+/// connection whose client reads nothing, in memory that counts towards the container's limit.
 #[cfg(target_os = "linux")]
 const UNSENT_MAX: u32 = 128 * 1_024;
 
-/// Has the operating system end the connection once its other end has gone, and keep few bytes for one that does not read.
-pub(in crate::listener) fn ask(stream: &TcpStream) -> io::Result<()> {
+/// Sets keepalive, user timeout and the limit of unsent bytes.
+pub(in crate::listener) fn configure(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
-    let asks = TcpKeepalive::new().with_time(ASKED_AFTER).with_interval(ASKED_EVERY).with_retries(ASKED_MOST);
-    socket.set_tcp_keepalive(&asks)?;
+    let keepalive =
+        TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES_MAX);
+    socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(GONE_AFTER))?;
+    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
     #[cfg(target_os = "linux")]
     socket.set_tcp_notsent_lowat(UNSENT_MAX)?;
     Ok(())
@@ -42,20 +44,21 @@ mod tests {
     use crate::listener::accepted;
 
     #[tokio::test]
-    async fn a_host_that_has_gone_is_found_within_eighty_seconds() {
+    async fn a_peer_that_is_gone_is_found_within_eighty_seconds() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client =
             TcpStream::connect(listener.local_addr().expect("its address")).await.expect("a connection");
         let (stream, from) = accepted(&listener).await;
         assert_eq!(from, client.local_addr().expect("its address"));
         let socket = SockRef::from(&stream);
-        let (asks, after) = (socket.keepalive().expect("told"), socket.tcp_keepalive_time().expect("told"));
+        let (keepalive, after) =
+            (socket.keepalive().expect("readable"), socket.tcp_keepalive_time().expect("readable"));
         let (every, most) = (socket.tcp_keepalive_interval(), socket.tcp_keepalive_retries());
-        let (every, most) = (every.expect("told"), most.expect("told"));
-        assert_eq!((asks, after + every * most), (true, Duration::from_secs(80)));
+        let (every, most) = (every.expect("readable"), most.expect("readable"));
+        assert_eq!((keepalive, after + every * most), (true, Duration::from_secs(80)));
         #[cfg(target_os = "linux")]
-        assert_eq!(socket.tcp_user_timeout().expect("told"), Some(Duration::from_secs(80)));
+        assert_eq!(socket.tcp_user_timeout().expect("readable"), Some(Duration::from_secs(80)));
         #[cfg(target_os = "linux")]
-        assert_eq!(socket.tcp_notsent_lowat().expect("told"), UNSENT_MAX);
+        assert_eq!(socket.tcp_notsent_lowat().expect("readable"), UNSENT_MAX);
     }
 }

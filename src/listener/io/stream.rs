@@ -1,4 +1,4 @@
-//! A connection's bytes: those that were read before HTTP/2 took over come first, and all are counted.
+//! The byte stream of a connection: first the bytes that the handshake read, then those of the socket, within the poll budget.
 
 use std::io;
 use std::pin::Pin;
@@ -8,27 +8,31 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use crate::listener::fairness::poll_budget::Turn;
-use crate::listener::io::tls_or_tcp::Wire;
-use crate::listener::io::write_buffer::Outbox;
+use crate::listener::fairness::poll_budget::PollBudget;
+use crate::listener::io::tls_or_tcp::TlsOrTcp;
+use crate::listener::io::write_buffer::WriteBuffer;
 
 pub(in crate::listener) struct Stream {
-    wire: Outbox<Wire>,
+    socket: WriteBuffer<TlsOrTcp>,
     read_before: BytesMut,
-    turn: Turn,
+    budget: PollBudget,
 }
 
 impl Stream {
-    pub(in crate::listener) fn new(wire: Outbox<Wire>, read_before: BytesMut, turn: Turn) -> Stream {
-        Stream { wire, read_before, turn }
+    pub(in crate::listener) fn new(
+        socket: WriteBuffer<TlsOrTcp>,
+        read_before: BytesMut,
+        budget: PollBudget,
+    ) -> Stream {
+        Stream { socket, read_before, budget }
     }
 
-    /// Reads of the connection, as much as it may in this turn.
-    fn poll_wire(&mut self, context: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let room = ready!(self.turn.poll_room(context));
-        // What is read into is not set to zero before: that took a fiftieth of the server's time.
-        let bytes = ready!(poll_read_buf(Pin::new(&mut self.wire), context, &mut to.limit(room)))?;
-        self.turn.took(bytes);
+    /// Reads from the socket, within the poll budget.
+    fn poll_socket(&mut self, context: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let room = ready!(self.budget.poll_bytes_left(context));
+        // Reads into memory that is not zeroed before: zeroing took a fiftieth of the server's time.
+        let bytes = ready!(poll_read_buf(Pin::new(&mut self.socket), context, &mut to.limit(room)))?;
+        self.budget.took(bytes);
         Poll::Ready(Ok(()))
     }
 }
@@ -40,7 +44,7 @@ impl AsyncRead for Stream {
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.read_before.is_empty() {
-            return self.poll_wire(context, to);
+            return self.poll_socket(context, to);
         }
         let now = self.read_before.len().min(to.remaining());
         to.put_slice(&self.read_before[..now]);
@@ -58,7 +62,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.wire).poll_write(context, from)
+        Pin::new(&mut self.socket).poll_write(context, from)
     }
 
     fn poll_write_vectored(
@@ -66,18 +70,18 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.wire).poll_write_vectored(context, from)
+        Pin::new(&mut self.socket).poll_write_vectored(context, from)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.wire.is_write_vectored()
+        self.socket.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.wire).poll_flush(context)
+        Pin::new(&mut self.socket).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.wire).poll_shutdown(context)
+        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }

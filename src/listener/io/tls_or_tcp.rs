@@ -8,24 +8,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// Named, so that a read costs no look-up of what to call.
-pub(in crate::listener) enum Wire {
+/// An enum, so that a read needs no dynamic dispatch.
+pub(in crate::listener) enum TlsOrTcp {
     Plain(TcpStream),
-    /// Large: most of it is the state of a session.
+    /// Boxed, since the TLS session's state is large.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// The same of both.
+/// Applies the same call to both.
 macro_rules! either {
-    ($wire:expr, $stream:ident => $done:expr) => {
-        match $wire {
-            Wire::Plain($stream) => $done,
-            Wire::Tls($stream) => $done,
+    ($socket:expr, $stream:ident => $done:expr) => {
+        match $socket {
+            TlsOrTcp::Plain($stream) => $done,
+            TlsOrTcp::Tls($stream) => $done,
         }
     };
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for TlsOrTcp {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -35,7 +35,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for TlsOrTcp {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

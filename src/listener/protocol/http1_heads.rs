@@ -1,7 +1,7 @@
-//! The heads of HTTP/1.1, judged before the library reads them. Where two readers of one connection disagree about where a
-//! request ends, the rest of its body is a request of its own for one of them: behind a trusted proxy such a smuggled
-//! request brings its own `x-forwarded-client-cert`. So whatever could be read in two ways is refused, and ends the
-//! connection. The library itself takes Content-Length next to Transfer-Encoding, and drops the first.
+//! Validates HTTP/1.1 heads before hyper reads them, against request smuggling: where two parsers of one connection disagree
+//! about the end of a request, the rest of its body is a separate request for one of them, and behind a trusted proxy such a
+//! request brings a forged `x-forwarded-client-cert`. So every ambiguous head is refused, and ends the connection. hyper
+//! accepts a Content-Length next to Transfer-Encoding, and drops the Content-Length.
 
 use std::io;
 use std::pin::Pin;
@@ -17,64 +17,66 @@ use tokio_util::io::poll_read_buf;
 
 /// Maximum length of a head in bytes.
 pub(in crate::listener) const HEAD_BYTES_MAX: usize = 8 * 1_024;
-/// How long a client may take to send a head, once it has begun.
+/// Time limit for the rest of a head, once it has begun.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 1_024;
-/// How much is read of a connection whose head was refused: a socket that is closed with unread bytes takes the answer
-/// away from its client.
-const REST_BYTES_MAX: usize = 64 * 1_024;
-/// What the library reads in place of a head that is refused, so that it can write an answer.
-const INSTEAD: &[u8] = b"POST / HTTP/1.1\r\nconnection: close\r\n\r\n";
+/// How much is read after a refused head: closing a socket with unread bytes sends a reset, which can take the answer away
+/// from its client.
+const DISCARDED_BYTES_MAX: usize = 64 * 1_024;
+/// What hyper reads in place of a refused head, so that it can write an answer.
+const SUBSTITUTE_HEAD: &[u8] = b"POST / HTTP/1.1\r\nconnection: close\r\n\r\n";
 
-/// Why a head is refused; an extension of the request that stands in its place.
+/// Why a head is refused; an extension of the request that replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadHead(pub(crate) StatusCode, pub(crate) &'static str);
 
-/// Where the reader of heads says that it refused one.
+/// Where the validator leaves the reason of a refusal.
 pub(in crate::listener) type Refusal = Arc<OnceLock<BadHead>>;
 
-/// The bytes of a connection, of which each head was judged.
-pub(in crate::listener) struct Heads<S> {
+/// The bytes of a connection, of which each head is validated.
+pub(in crate::listener) struct HeadValidator<S> {
     stream: S,
-    place: Place,
+    state: ReadState,
     bytes: BytesMut,
     late: Option<Pin<Box<Sleep>>>,
     refusal: Refusal,
 }
 
-/// Where the reader is.
+/// The state of the validator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ReadState {
     Head,
-    /// So many bytes of a judged head and of its body are left.
+    /// Bytes left of a validated head and of its body.
     Within(u64),
-    /// A body without a length: it is the last request of its connection.
+    /// A body without a length: this is the last request of its connection.
     Last,
-    /// A head was refused; so many bytes may still be read, and thrown away.
+    /// A head was refused; this many bytes may still be read, and are discarded.
     Refused(usize),
 }
 
-/// How long the body behind a head is.
+/// The length of the body that follows a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
     Of(u64),
     Chunked,
 }
 
-impl<S> Heads<S> {
-    pub(in crate::listener) fn new(stream: S, refusal: Refusal) -> Heads<S> {
-        Heads { stream, place: Place::Head, bytes: BytesMut::new(), late: None, refusal }
+impl<S> HeadValidator<S> {
+    pub(in crate::listener) fn new(stream: S, refusal: Refusal) -> HeadValidator<S> {
+        HeadValidator { stream, state: ReadState::Head, bytes: BytesMut::new(), late: None, refusal }
     }
 
-    /// The head that is there now, if it is whole, or cannot be one.
-    fn judge(&mut self) -> bool {
-        // One empty line before a request is an old client's.
+    /// Validates the buffered head; `false` if it is not whole yet.
+    fn validate(&mut self) -> bool {
+        // Old clients send an empty line before a request.
         if self.bytes.starts_with(b"\r\n") {
             self.bytes.advance(2);
         }
         let end = end_of_head(&self.bytes);
-        let judged = match end {
-            Some(end) if end <= HEAD_BYTES_MAX => judged(&self.bytes[..end]).map(|body| (end as u64, body)),
+        let validated = match end {
+            Some(end) if end <= HEAD_BYTES_MAX => {
+                validated(&self.bytes[..end]).map(|body| (end as u64, body))
+            }
             _ if self.bytes.len() >= HEAD_BYTES_MAX => Err(BadHead(
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "the head of a request may have 8192 bytes\n",
@@ -82,20 +84,20 @@ impl<S> Heads<S> {
             _ => return false,
         };
         self.late = None;
-        self.place = match judged {
-            Ok((head, Body::Of(length))) => Place::Within(head.saturating_add(length)),
-            Ok((_, Body::Chunked)) => Place::Last,
+        self.state = match validated {
+            Ok((head, Body::Of(length))) => ReadState::Within(head.saturating_add(length)),
+            Ok((_, Body::Chunked)) => ReadState::Last,
             Err(bad) => {
                 let _first = self.refusal.set(bad);
-                self.bytes = BytesMut::from(INSTEAD);
-                Place::Refused(REST_BYTES_MAX)
+                self.bytes = BytesMut::from(SUBSTITUTE_HEAD);
+                ReadState::Refused(DISCARDED_BYTES_MAX)
             }
         };
         true
     }
 }
 
-impl<S: AsyncRead + Unpin> Heads<S> {
+impl<S: AsyncRead + Unpin> HeadValidator<S> {
     /// Reads more of a head; `false` at the end of the connection.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if self.bytes.is_empty() {
@@ -111,8 +113,8 @@ impl<S: AsyncRead + Unpin> Heads<S> {
         Poll::Ready(Ok(ready!(poll_read_buf(Pin::new(&mut self.stream), context, to))? > 0))
     }
 
-    /// Passes on what was judged.
-    fn poll_within(
+    /// Passes validated bytes on.
+    fn poll_validated(
         &mut self,
         context: &mut Context<'_>,
         to: &mut ReadBuf<'_>,
@@ -132,21 +134,21 @@ impl<S: AsyncRead + Unpin> Heads<S> {
         Poll::Ready(Ok(now as u64))
     }
 
-    /// Throws away what a client sends behind a head that was refused.
-    fn poll_rest(&mut self, context: &mut Context<'_>, mut left: usize) -> Poll<io::Result<()>> {
+    /// Discards what a client sends after a refused head.
+    fn poll_discard(&mut self, context: &mut Context<'_>, mut left: usize) -> Poll<io::Result<()>> {
         let mut away = BytesMut::with_capacity(READ_BYTES);
         while left > 0 {
             away.clear();
             let read = ready!(poll_read_buf(Pin::new(&mut self.stream), context, &mut away))?;
             left = if read == 0 { 0 } else { left.saturating_sub(read) };
-            self.place = Place::Refused(left);
+            self.state = ReadState::Refused(left);
         }
         // The answer ends the connection.
         Poll::Pending
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HeadValidator<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -154,29 +156,29 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         loop {
-            match this.place {
-                Place::Head => {
-                    if !this.judge() && !ready!(this.poll_head(context))? {
+            match this.state {
+                ReadState::Head => {
+                    if !this.validate() && !ready!(this.poll_head(context))? {
                         return Poll::Ready(Ok(()));
                     }
                 }
-                Place::Within(0) => this.place = Place::Head,
-                Place::Within(left) => {
-                    let read = ready!(this.poll_within(context, to, left))?;
-                    this.place = Place::Within(left - read);
+                ReadState::Within(0) => this.state = ReadState::Head,
+                ReadState::Within(left) => {
+                    let read = ready!(this.poll_validated(context, to, left))?;
+                    this.state = ReadState::Within(left - read);
                     return Poll::Ready(Ok(()));
                 }
-                Place::Last => return this.poll_within(context, to, u64::MAX).map_ok(|_| ()),
-                Place::Refused(_) if !this.bytes.is_empty() => {
-                    return this.poll_within(context, to, u64::MAX).map_ok(|_| ());
+                ReadState::Last => return this.poll_validated(context, to, u64::MAX).map_ok(|_| ()),
+                ReadState::Refused(_) if !this.bytes.is_empty() => {
+                    return this.poll_validated(context, to, u64::MAX).map_ok(|_| ());
                 }
-                Place::Refused(left) => return this.poll_rest(context, left),
+                ReadState::Refused(left) => return this.poll_discard(context, left),
             }
         }
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadValidator<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -206,17 +208,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
     }
 }
 
-/// How many bytes a head has, its empty line among them; `None` while it is not whole.
+/// Length of a head in bytes, with its empty line; `None` while it is not whole.
 pub(in crate::listener) fn end_of_head(bytes: &[u8]) -> Option<usize> {
     let window = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
-    // A line may end without CR only to be refused: else its sender would wait for an answer.
+    // A line without CR is found only to be refused: otherwise its sender would wait for an answer.
     let crlf = window.windows(4).position(|four| four == b"\r\n\r\n").map(|place| place + 4);
     let lf = window.windows(2).position(|two| two == b"\n\n").map(|place| place + 2);
     crlf.into_iter().chain(lf).min()
 }
 
-/// How long the body behind a whole head is, unless it could be read in two ways.
-fn judged(head: &[u8]) -> Result<Body, BadHead> {
+/// The length of the body that follows a whole head, unless it is ambiguous.
+fn validated(head: &[u8]) -> Result<Body, BadHead> {
     let bad = |text| Err(BadHead(StatusCode::BAD_REQUEST, text));
     let Some(head) = head.strip_suffix(b"\r\n\r\n") else { return bad("a line must end with CR and LF\n") };
     let mut lines = head.split(|byte| *byte == b'\n');
@@ -283,11 +285,11 @@ mod tests {
     const FIRST: &str = "POST /a HTTP/1.1\r\nhost: a\r\n";
 
     fn of(headers: &str) -> Result<Body, u16> {
-        judged(format!("{FIRST}{headers}\r\n").as_bytes()).map_err(|bad| bad.0.as_u16())
+        validated(format!("{FIRST}{headers}\r\n").as_bytes()).map_err(|bad| bad.0.as_u16())
     }
 
     #[test]
-    fn a_head_that_could_be_read_in_two_ways_is_refused() {
+    fn refuses_ambiguous_heads() {
         for (headers, expected) in [
             ("", Ok(Body::Of(0))),
             ("content-length: 12\r\n", Ok(Body::Of(12))),
@@ -323,19 +325,19 @@ mod tests {
             ("POST /a\r\nhost: a\r\n\r\n", 505),
             ("POST /a HTTP/1.1\nhost: a\n\n", 400),
         ] {
-            assert_eq!(judged(head.as_bytes()).map_err(|bad| bad.0.as_u16()), Err(expected), "{head:?}");
+            assert_eq!(validated(head.as_bytes()).map_err(|bad| bad.0.as_u16()), Err(expected), "{head:?}");
         }
     }
 
-    /// All that a reader gets of these bytes, however they arrive, and what was refused.
+    /// All that a reader gets of these bytes, however they arrive, and the status of the refusal.
     fn read(bytes: &str, piece: usize) -> (String, Option<u16>) {
         let mut stream = in_pieces(bytes, piece);
         let refusal = Refusal::default();
-        let mut heads = Heads::new(&mut stream, Arc::clone(&refusal));
+        let mut heads = HeadValidator::new(&mut stream, Arc::clone(&refusal));
         let mut all = Vec::new();
         loop {
             let mut some = [0; 7];
-            // Behind a refused head nothing is ever ready.
+            // After a refused head the reader is never ready.
             match futures_util::FutureExt::now_or_never(heads.read(&mut some)) {
                 Some(Ok(0)) | None => break,
                 Some(Ok(read)) => all.extend_from_slice(&some[..read]),
@@ -353,17 +355,17 @@ mod tests {
         tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces))
     }
 
-    // Of a runtime, for the time that a head has.
+    // On a runtime, for the time limit of a head.
     #[tokio::test]
-    async fn judged_requests_pass_as_they_are_and_nothing_passes_behind_a_refused_head() {
+    async fn validated_requests_pass_unchanged_and_nothing_passes_after_a_refused_head() {
         let good = format!("{FIRST}content-length: 5\r\n\r\nhello");
         let chunked = format!("{FIRST}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
         let bad = format!("{FIRST}content-length: 5\r\ncontent-length: 5\r\n\r\nhello");
-        let instead = String::from_utf8(INSTEAD.to_vec()).expect("UTF-8");
+        let instead = String::from_utf8(SUBSTITUTE_HEAD.to_vec()).expect("UTF-8");
         for (sent, expected, refused) in [
             (format!("{good}\r\n{good}"), format!("{good}{good}"), None),
             (format!("{good}{chunked}"), format!("{good}{chunked}"), None),
-            // Whatever stands behind a body without length belongs to it, for this reader.
+            // Whatever follows a body without length belongs to it, for this reader.
             (format!("{chunked}{bad}"), format!("{chunked}{bad}"), None),
             (format!("{good}{bad}{good}"), format!("{good}{instead}"), Some(400)),
             (format!("{FIRST}x: {}", "y".repeat(HEAD_BYTES_MAX)), instead.clone(), Some(431)),

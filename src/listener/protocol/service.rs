@@ -1,4 +1,4 @@
-//! A connection's service, as the library of HTTP calls it.
+//! The service of a connection, as hyper calls it.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -7,31 +7,31 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tower::Service;
 
-use crate::accounts::Answer;
+use crate::accounts::AnswerBody;
 use crate::listener::protocol::http1_heads::Refusal;
 
-/// Calls begin one after the other: none needs a clone of the service.
-pub(in crate::listener) struct Calls<S> {
+/// A service in a `RefCell`: hyper begins calls one after the other, so that no call needs a clone of it.
+pub(in crate::listener) struct HyperService<S> {
     service: RefCell<S>,
-    /// Of HTTP/1.1: whether a head was refused, in whose place a request stands then.
+    /// For HTTP/1.1: set if a head was refused, and the request replaces it.
     refusal: Option<Refusal>,
 }
 
-impl<S> Calls<S> {
-    pub(in crate::listener) fn of(service: S) -> Calls<S> {
-        Calls { service: RefCell::new(service), refusal: None }
+impl<S> HyperService<S> {
+    pub(in crate::listener) fn of(service: S) -> HyperService<S> {
+        HyperService { service: RefCell::new(service), refusal: None }
     }
 
-    pub(in crate::listener) fn judged(service: S, refusal: Refusal) -> Calls<S> {
-        Calls { service: RefCell::new(service), refusal: Some(refusal) }
+    pub(in crate::listener) fn validated(service: S, refusal: Refusal) -> HyperService<S> {
+        HyperService { service: RefCell::new(service), refusal: Some(refusal) }
     }
 }
 
-impl<S> hyper::service::Service<Request<Incoming>> for Calls<S>
+impl<S> hyper::service::Service<Request<Incoming>> for HyperService<S>
 where
-    S: Service<Request<Incoming>, Response = Response<Answer>, Error = Infallible>,
+    S: Service<Request<Incoming>, Response = Response<AnswerBody>, Error = Infallible>,
 {
-    type Response = Response<Answer>;
+    type Response = Response<AnswerBody>;
     type Error = Infallible;
     type Future = S::Future;
 
@@ -39,7 +39,7 @@ where
         if let Some(bad) = self.refusal.as_ref().and_then(|refusal| refusal.get()) {
             request.extensions_mut().insert(*bad);
         }
-        // The routes and the layer above them are ready at any time.
+        // The routes and the layer above them are always ready.
         self.service.borrow_mut().call(request)
     }
 }

@@ -34,7 +34,7 @@ pub use self::hosts::Hosts;
 pub(crate) use self::methods::Methods;
 pub(crate) use self::translate::Translated;
 use super::edge::layer::{Edge, during};
-use crate::accounts::{Answer, ConnectionAccount, OpenCall, Rest, kept_bytes};
+use crate::accounts::{AnswerBody, BodyDrain, ConnectionAccount, OpenCall, kept_bytes};
 use crate::domain::{Reason, Rejection};
 use crate::identity::Guard;
 use crate::listener::BadHead;
@@ -77,7 +77,7 @@ impl<S> HttpDoor<S> {
     }
 
     /// The answer to a call that never came to the edge. Its body is bounded by the account of the address.
-    fn refused(&self, refused: Refused, path: &str) -> Response<Answer> {
+    fn refused(&self, refused: Refused, path: &str) -> Response<AnswerBody> {
         let open = OpenCall::begin(&self.account);
         let rejection = |text| Rejection::new(Reason::Unimplemented, text);
         let rejection = match refused {
@@ -104,9 +104,9 @@ impl<S> HttpDoor<S> {
     }
 
     /// An answer whose head counts as that of a refusal, as the edge counts its own.
-    fn answer(&self, response: Response<Bytes>, open: OpenCall) -> Response<Answer> {
+    fn answer(&self, response: Response<Bytes>, open: OpenCall) -> Response<AnswerBody> {
         self.account.sends_headers(kept_bytes(response.headers()));
-        response.map(|body| Answer::of_stranger(Full::new(body), &self.account, open))
+        response.map(|body| AnswerBody::of_stranger(Full::new(body), &self.account, open))
     }
 }
 
@@ -137,10 +137,10 @@ fn failed(status: Status, mut headers: HeaderMap, explains: bool) -> Response<Ve
 
 /// The edge's answer, as Connect has it. `charge` makes the body of an error.
 fn translated(
-    answer: Response<Answer>,
+    answer: Response<AnswerBody>,
     explains: bool,
-    charge: impl FnOnce(Answer, Vec<u8>) -> Answer,
-) -> Response<Answer> {
+    charge: impl FnOnce(AnswerBody, Vec<u8>) -> AnswerBody,
+) -> Response<AnswerBody> {
     let status = Status::from_header_map(answer.headers()).filter(|status| status.code() != Code::Ok);
     let Some(status) = status else { return answer };
     let (head, old) = answer.into_parts();
@@ -149,7 +149,7 @@ fn translated(
 
 /// What each answer of the door has. An answer of HTTP/1.1 whose request was not read ends the connection: where the next
 /// request begins would be a guess. So does one whose request has no length: the reader of heads does not follow chunks.
-fn finished(mut response: Response<Answer>, http1: bool, keep: bool) -> Response<Answer> {
+fn finished(mut response: Response<AnswerBody>, http1: bool, keep: bool) -> Response<AnswerBody> {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if http1 && !keep {
@@ -163,9 +163,9 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
 {
-    type Response = Response<Answer>;
+    type Response = Response<AnswerBody>;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Answer>, Infallible>>;
+    type Future = BoxFuture<'static, Result<Response<AnswerBody>, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -184,7 +184,7 @@ where
             Ok(asked) => asked,
             Err(refused) => {
                 let answer = finished(self.refused(refused, head.uri.path()), http1, keep());
-                drop(Rest::of(body, &self.account));
+                drop(BodyDrain::of(body, &self.account));
                 return future::ready(Ok(answer)).boxed();
             }
         };
@@ -198,14 +198,14 @@ where
                 let Ok(answer) = refused.into_inner();
                 let charge = |_, body: Vec<u8>| {
                     let open = OpenCall::hold(&self.account);
-                    Answer::of_stranger(Full::new(body.into()), &self.account, open)
+                    AnswerBody::of_stranger(Full::new(body.into()), &self.account, open)
                 };
                 let answer = translated(answer, explains, charge);
                 future::ready(Ok(finished(answer, http1, keep()))).boxed()
             }
             Either::Right(answering) => Box::pin(async move {
                 let answer = answering.await?;
-                let charge = |answer: Answer, body: Vec<u8>| answer.with(Full::new(body.into()));
+                let charge = |answer: AnswerBody, body: Vec<u8>| answer.with(Full::new(body.into()));
                 Ok(finished(translated(answer, explains, charge), http1, keep()))
             }),
         }

@@ -17,8 +17,8 @@ use tower::Service;
 
 use super::auth::{Caller, Entrance};
 use crate::accounts::{
-    self, Answer, CallAccount, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES, Readable, RequestBody, Rest,
-    STREAM_BYTES, Shape, Who, Within, header_bytes, headers_too_large, kept_bytes,
+    self, AnswerBody, BodyDrain, CallAccount, CallOwner, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES,
+    Readable, RequestBody, STREAM_BYTES, Shape, Within, header_bytes, headers_too_large, kept_bytes,
 };
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Reason, Rejection, TraceId, Violation};
@@ -93,7 +93,7 @@ impl<S> Edge<S> {
         let path = request.uri().path();
         if path.starts_with(HEALTH) {
             // A Watch goes on, and must not keep out the Checks of others.
-            let who = if path.ends_with("/Check") { Who::Probe } else { Who::Stranger };
+            let who = if path.ends_with("/Check") { CallOwner::Probe } else { CallOwner::Stranger };
             let call = CallAccount::admit(account, open, &who, None, header_bytes)?;
             return Ok((call, None));
         }
@@ -104,9 +104,9 @@ impl<S> Edge<S> {
         }
         let stream_bytes = if is_stream(path) { STREAM_BYTES } else { 0 };
         let (who, kept_bytes) = if path.starts_with(REFLECTION) {
-            (Who::asks_for_no_data(caller.identity()), header_bytes + stream_bytes + REFLECTION_BYTES)
+            (CallOwner::asks_for_no_data(caller.identity()), header_bytes + stream_bytes + REFLECTION_BYTES)
         } else {
-            (Who::Known(caller.identity()), header_bytes + stream_bytes)
+            (CallOwner::Known(caller.identity()), header_bytes + stream_bytes)
         };
         let call = CallAccount::admit(account, open, &who, rpc, kept_bytes)?;
         let trace_id = caller.trace_id;
@@ -121,9 +121,9 @@ where
     S: Service<Request<RequestBody<B>>, Response = Response<Body>>,
     B: Readable,
 {
-    type Response = Response<Answer>;
+    type Response = Response<AnswerBody>;
     type Error = S::Error;
-    type Future = Either<Ready<Result<Response<Answer>, S::Error>>, Answering<S::Future>>;
+    type Future = Either<Ready<Result<Response<AnswerBody>, S::Error>>, Answering<S::Future>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -178,15 +178,18 @@ where
 
 impl<S> Edge<S> {
     /// The body of a request that is refused, which is read to its end.
-    fn rest<B: Readable>(&self, request: Request<B>) -> Rest<B> {
-        Rest::of(request.into_body(), self.entrance.account())
+    fn rest<B: Readable>(&self, request: Request<B>) -> BodyDrain<B> {
+        BodyDrain::of(request.into_body(), self.entrance.account())
     }
 }
 
 /// The answer to a call that was refused before it had an account.
-fn refused<E, B: Readable>(answer: Response<Body>, rest: Rest<B>) -> Ready<Result<Response<Answer>, E>> {
+fn refused<E, B: Readable>(
+    answer: Response<Body>,
+    rest: BodyDrain<B>,
+) -> Ready<Result<Response<AnswerBody>, E>> {
     drop(rest);
-    future::ready(Ok(answer.map(Answer::refused)))
+    future::ready(Ok(answer.map(AnswerBody::refused)))
 }
 
 pin_project! {
@@ -209,7 +212,7 @@ impl<F, E> Future for Answering<F>
 where
     F: Future<Output = Result<Response<Body>, E>>,
 {
-    type Output = Result<Response<Answer>, E>;
+    type Output = Result<Response<AnswerBody>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -238,7 +241,7 @@ where
         if !*this.is_stream {
             call.end_message();
         }
-        Poll::Ready(answer.map(|response| response.map(|body| Answer::of(body, call))))
+        Poll::Ready(answer.map(|response| response.map(|body| AnswerBody::of(body, call))))
     }
 }
 

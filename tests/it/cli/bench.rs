@@ -188,7 +188,7 @@ fn values_out_of_bounds_are_refused() {
         (&["--rate", "5", "--steps"], "cannot be used with"),
         (&["--in-flight", "5", "--steps"], "cannot be used with"),
         (&["--for", "99ms"], "--for: is 99ms, must be 100ms to 1d"),
-        (&["--for", "soon"], "`soon` is no duration"),
+        (&["--for", "soon"], "`soon` is not a duration"),
         (&["--warm-up", "11m"], "--warm-up: is 11m, must be 0s to 10m"),
         (&["--max-p99", "1us"], "--max-p99: is 1us, must be 10us to 10m"),
         (&["--result-bytes", "1048577"], "1048577 is not in 0..=1048576"),

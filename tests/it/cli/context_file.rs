@@ -193,7 +193,7 @@ fn what_nobody_could_be_reached_by_is_refused() {
         (&["set", "n", "--endpoint", "http://a:1", "--tls-ca", "x"], "--tls-… needs https://"),
         (&["set", "n", "--endpoint", "a:1", "--tls-cert", "x"], "--tls-cert and --tls-key"),
         (&["set", "n", "--endpoint", "http://a:1", "--token-file", "x"], "the token is not sent"),
-        (&["set", "n", "--endpoint", "a:1", "--timeout", "soon"], "--timeout: `soon` is no duration"),
+        (&["set", "n", "--endpoint", "a:1", "--timeout", "soon"], "--timeout: `soon` is not a duration"),
         (&["use", "prd"], "there is no context \"prd\"; there are: prod, staging"),
         (&["remove", "prd"], "there is no context \"prd\"; there are: prod, staging"),
         (&["show", "prd"], "there is no context \"prd\"; there are: prod, staging"),

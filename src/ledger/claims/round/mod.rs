@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::shared::Shared;
-use crate::common::log_limit::EachOnceASecond;
+use crate::common::log_limit::LogLimitByKind;
 use crate::domain::{
     Alert, Answer, Command, Decision, Entry, Policy, Reading, Rejection, Reply, Settle, StoreTime, Terms,
     decide_absent, guessable,
@@ -282,8 +282,8 @@ pub(in crate::ledger::claims) fn without_refused(chain: Chain) -> Option<Chain> 
 
 /// A line a second of each reason: a batch may have a thousand of them, and the metric counts each.
 fn alerted(chain: &Chain, alert: Alert) {
-    static WRITTEN: EachOnceASecond = EachOnceASecond::new();
-    if let Some(held_back) = WRITTEN.turn(alert.reason.word(), Instant::now()) {
+    static WRITTEN: LogLimitByKind = LogLimitByKind::new();
+    if let Some(held_back) = WRITTEN.permit(alert.reason.word(), Instant::now()) {
         let (consumer, key, held_back) = (chain.key.consumer(), chain.key.hash(), held_back.logged());
         tracing::error!(reason = %alert.reason, consumer, %key, held_back, "{}", alert.text);
     }
