@@ -1,5 +1,5 @@
-//! What the log says of answers: a line for what a person may want to know of a message, bounded so that no flood of
-//! one consumer fills the log. No payload, and no text of a consumer unless that is asked for.
+//! The log of answers: one line for what an operator may want to know about a message, rate limited so that a flood of one
+//! consumer does not fill the log. It has no payload, and no text of a consumer unless that is configured.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use crate::common::log_limit::{Suppressed, Lines, SECOND};
+use crate::common::log_limit::{Lines, SECOND, Suppressed};
 use crate::domain::{Answer, Command, Key, Reason, Reply, Settle, State, TraceId, Verdict, Violation};
 
-/// So many lines a second are written of all consumers and kinds; duplicates, which are no news, have half of them.
+/// Lines a second of all consumers and kinds; duplicates, which are not news, have half of them.
 const LINES_MAX: u32 = 50;
-/// How many consumers are told apart, for each kind. Beyond them only the bound for all lines holds.
+/// Consumers that are limited separately for each kind. Beyond them only the limit of all lines holds.
 const CONSUMERS_MAX: usize = 1_000;
-/// For how long a silent consumer is remembered for the lines that were held back, where others need its place.
+/// How long the number of suppressed lines of a silent consumer is remembered, where others need its place.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(1);
 
-/// Whom an answer is about.
+/// The message that an answer is about.
 pub(super) struct Subject {
     pub(super) key: Key,
-    /// Empty: untold.
+    /// Empty: not logged.
     pub(super) event_type: String,
     pub(super) trace_id: Option<TraceId>,
-    /// The error that a consumer reports, where the log may tell it.
+    /// The error that a consumer reports, where it may be logged.
     pub(super) error: Option<String>,
 }
 
-/// What the lines are about.
+/// The event of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum LogEvent {
     Duplicate,
     Reclaimed,
     Parked,
@@ -44,79 +44,85 @@ enum Kind {
     Corrected,
 }
 
-impl Kind {
-    /// As metrics and dashboards call it.
+impl LogEvent {
+    /// The name in metrics and dashboards.
     fn name(self) -> &'static str {
         match self {
-            Kind::Duplicate => "duplicate",
-            Kind::Reclaimed => "reclaimed",
-            Kind::Parked => "parked",
-            Kind::FingerprintMismatch => "fingerprint_mismatch",
-            Kind::OutsideWindow => "outside_window",
-            Kind::Late => "late",
-            Kind::LostHolder => "lost_holder",
-            Kind::Doubled => "doubled",
-            Kind::Suppressed => "suppressed",
-            Kind::ReplayRefused => "replay_refused",
-            Kind::Invalid => "invalid",
-            Kind::Corrected => "corrected",
+            LogEvent::Duplicate => "duplicate",
+            LogEvent::Reclaimed => "reclaimed",
+            LogEvent::Parked => "parked",
+            LogEvent::FingerprintMismatch => "fingerprint_mismatch",
+            LogEvent::OutsideWindow => "outside_window",
+            LogEvent::Late => "late",
+            LogEvent::LostHolder => "lost_holder",
+            LogEvent::Doubled => "doubled",
+            LogEvent::Suppressed => "suppressed",
+            LogEvent::ReplayRefused => "replay_refused",
+            LogEvent::Invalid => "invalid",
+            LogEvent::Corrected => "corrected",
         }
     }
 
     fn is_logged(self) -> bool {
-        if self == Kind::Duplicate { tracing::enabled!(Level::INFO) } else { tracing::enabled!(Level::WARN) }
+        if self == LogEvent::Duplicate {
+            tracing::enabled!(Level::INFO)
+        } else {
+            tracing::enabled!(Level::WARN)
+        }
     }
 
     fn text(self) -> &'static str {
         match self {
-            Kind::Duplicate => "a message came again, and is done",
-            Kind::Reclaimed => {
+            LogEvent::Duplicate => "a message came again, and is done",
+            LogEvent::Reclaimed => {
                 "a claim expired, and another one has its message: was its holder lost, or is the lease too short?"
             }
-            Kind::Parked => "a message waits for a person",
-            Kind::FingerprintMismatch => "an id came again with another payload: is it unique?",
-            Kind::OutsideWindow => "a message is older than what the ledger remembers",
-            Kind::Late => {
+            LogEvent::Parked => "a message waits for a person",
+            LogEvent::FingerprintMismatch => "an id came again with another payload: is it unique?",
+            LogEvent::OutsideWindow => "a message is older than what the ledger remembers",
+            LogEvent::Late => {
                 "a message was completed after its lease, or after its claim had been closed: is the lease too short?"
             }
-            Kind::LostHolder => {
+            LogEvent::LostHolder => {
                 "a holder settled a claim that is no longer its own: was it paused, is the lease too short, or did an \
                  operator change the entry?"
             }
-            Kind::Doubled => {
+            LogEvent::Doubled => {
                 "two claims of one message have reported its effect as done: it may have happened twice"
             }
-            Kind::Suppressed => {
+            LogEvent::Suppressed => {
                 "a replayed message is not processed: effects must not happen again in its run"
             }
-            Kind::ReplayRefused => "a replay is refused: is its run created, and still open?",
-            Kind::Invalid => "a request is refused for its fields, and will be again: correct the consumer",
-            Kind::Corrected => {
+            LogEvent::ReplayRefused => "a replay is refused: is its run created, and still open?",
+            LogEvent::Invalid => {
+                "a request is refused for its fields, and will be again: correct the consumer"
+            }
+            LogEvent::Corrected => {
                 "what a request carries is beyond its bound, and was left out, cut or clamped; the rest is done"
             }
         }
     }
 
-    /// None: nobody need know of it.
-    fn of(answer: &Answer) -> Option<Kind> {
+    /// `None` if the answer is not logged.
+    fn of(answer: &Answer) -> Option<LogEvent> {
         match answer {
             Ok(Reply::Verdict(verdict)) => match verdict {
-                Verdict::Completed { by_this_claim: false, .. } => Some(Kind::Duplicate),
-                Verdict::Acquired { reclaimed: true, .. } => Some(Kind::Reclaimed),
-                Verdict::Parked { .. } => Some(Kind::Parked),
-                Verdict::FingerprintMismatch { .. } => Some(Kind::FingerprintMismatch),
-                Verdict::OutsideWindow { .. } => Some(Kind::OutsideWindow),
-                Verdict::Suppressed { .. } => Some(Kind::Suppressed),
+                Verdict::Completed { by_this_claim: false, .. } => Some(LogEvent::Duplicate),
+                Verdict::Acquired { reclaimed: true, .. } => Some(LogEvent::Reclaimed),
+                Verdict::Parked { .. } => Some(LogEvent::Parked),
+                Verdict::FingerprintMismatch { .. } => Some(LogEvent::FingerprintMismatch),
+                Verdict::OutsideWindow { .. } => Some(LogEvent::OutsideWindow),
+                Verdict::Suppressed { .. } => Some(LogEvent::Suppressed),
                 Verdict::Acquired { .. }
                 | Verdict::Completed { .. }
                 | Verdict::InProgress { .. }
                 | Verdict::Backoff { .. }
                 | Verdict::Failed { .. } => None,
             },
-            Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),
-            Ok(Reply::Completed { doubled: true, .. }) => Some(Kind::Doubled),
-            Ok(Reply::Completed { late: true, replayed: false, .. }) => Some(Kind::Late),
-            Ok(Reply::Completed { result_dropped: true, replayed: false, .. }) => Some(Kind::Corrected),
+            Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(LogEvent::Parked),
+            Ok(Reply::Completed { doubled: true, .. }) => Some(LogEvent::Doubled),
+            Ok(Reply::Completed { late: true, replayed: false, .. }) => Some(LogEvent::Late),
+            Ok(Reply::Completed { result_dropped: true, replayed: false, .. }) => Some(LogEvent::Corrected),
             Ok(
                 Reply::Renewed { .. }
                 | Reply::Completed { .. }
@@ -124,9 +130,9 @@ impl Kind {
                 | Reply::Released { .. }
                 | Reply::Found(_),
             ) => None,
-            Err(rejection) if rejection.doubled => Some(Kind::Doubled),
-            Err(rejection) if rejection.reason.is_of_a_run() => Some(Kind::ReplayRefused),
-            Err(rejection) => (rejection.reason == Reason::LeaseLost).then_some(Kind::LostHolder),
+            Err(rejection) if rejection.doubled => Some(LogEvent::Doubled),
+            Err(rejection) if rejection.reason.is_of_a_run() => Some(LogEvent::ReplayRefused),
+            Err(rejection) => (rejection.reason == Reason::LeaseLost).then_some(LogEvent::LostHolder),
         }
     }
 }
@@ -135,7 +141,7 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct AnswerLog {
     written: Mutex<Written>,
-    /// Whether error texts of consumers are told.
+    /// Whether error texts of consumers are logged.
     error_texts: bool,
 }
 
@@ -144,7 +150,7 @@ impl AnswerLog {
         AnswerLog { written: Mutex::default(), error_texts }
     }
 
-    /// The error that a command reports, where it may be told.
+    /// The error that a command reports, where it may be logged.
     pub(super) fn error_of(&self, command: &Command) -> Option<String> {
         match command {
             Command::Settle(_, Settle::Fail { error, .. }) if self.error_texts => Some(error.clone()),
@@ -152,69 +158,69 @@ impl AnswerLog {
         }
     }
 
-    /// A request was refused for these fields. The consumer is empty where its caller has no right on it.
+    /// Logs that a request was refused for these fields. The consumer is empty if its caller has no right on it.
     pub(super) fn malformed(&self, consumer: &str, violations: &[Violation]) {
-        self.fields(Kind::Invalid, consumer, violations);
+        self.fields(LogEvent::Invalid, consumer, violations);
     }
 
-    /// These fields of a request were left out, cut or clamped.
+    /// Logs that these fields of a request were left out, cut or clamped.
     pub(super) fn corrected(&self, consumer: &str, corrected: &[Violation]) {
-        self.fields(Kind::Corrected, consumer, corrected);
+        self.fields(LogEvent::Corrected, consumer, corrected);
     }
 
-    /// The first field stands for all of them: its description has the bound, and nothing that the caller sent but sizes
-    /// and numbers.
-    fn fields(&self, kind: Kind, consumer: &str, fields: &[Violation]) {
+    /// The first field stands for all of them: its description has the bound, and only sizes and numbers of what the caller
+    /// sent.
+    fn fields(&self, kind: LogEvent, consumer: &str, fields: &[Violation]) {
         let Some(first) = fields.first().filter(|_| kind.is_logged()) else { return };
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = written.turn(consumer, kind, Instant::now());
+        let permit = written.permit(consumer, kind, Instant::now());
         drop(written);
-        let Some(held_back) = turn.map(Suppressed::logged) else { return };
+        let Some(held_back) = permit.map(Suppressed::logged) else { return };
         let (event, text, field, bound) = (kind.name(), kind.text(), &*first.field, &*first.description);
         let consumer = Some(consumer).filter(|name| !name.is_empty());
         tracing::warn!(event, consumer, field, bound, fields = fields.len(), held_back, "{text}");
     }
 
-    /// A command for this key was answered.
+    /// Logs the answer to a command for this key.
     pub(super) fn note(&self, subject: &Subject, answer: &Answer) {
         let Subject { key, event_type, trace_id, .. } = subject;
-        let Some(kind) = Kind::of(answer).filter(|kind| kind.is_logged()) else { return };
+        let Some(kind) = LogEvent::of(answer).filter(|kind| kind.is_logged()) else { return };
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = written.turn(key.consumer(), kind, Instant::now());
+        let permit = written.permit(key.consumer(), kind, Instant::now());
         drop(written);
-        let Some(held_back) = turn.map(Suppressed::logged) else { return };
+        let Some(held_back) = permit.map(Suppressed::logged) else { return };
         let (event, text, attempt) = (kind.name(), kind.text(), attempt(answer));
         let replay_run = Some(key.replay_run()).filter(|run| !run.is_empty());
         let (consumer, key) = (key.consumer(), key.hash());
         let event_type = Some(event_type.as_str()).filter(|name| !name.is_empty());
         let trace_id = trace_id.map(tracing::field::display);
-        let is_told = self.error_texts && kind == Kind::Parked;
-        let error = is_told.then(|| error(subject, answer)).flatten();
+        let is_logged_text = self.error_texts && kind == LogEvent::Parked;
+        let error = is_logged_text.then(|| error(subject, answer)).flatten();
         let cause = cause(answer);
         match kind {
-            Kind::Duplicate => {
+            LogEvent::Duplicate => {
                 tracing::info!(event, consumer, replay_run, event_type, %key, attempt, trace_id, held_back, "{text}");
             }
-            Kind::Doubled => {
+            LogEvent::Doubled => {
                 tracing::error!(event, consumer, replay_run, event_type, %key, attempt, trace_id, held_back, "{text}");
             }
-            Kind::Reclaimed
-            | Kind::Parked
-            | Kind::FingerprintMismatch
-            | Kind::OutsideWindow
-            | Kind::Late
-            | Kind::LostHolder
-            | Kind::Suppressed
-            | Kind::ReplayRefused
-            | Kind::Invalid
-            | Kind::Corrected => {
+            LogEvent::Reclaimed
+            | LogEvent::Parked
+            | LogEvent::FingerprintMismatch
+            | LogEvent::OutsideWindow
+            | LogEvent::Late
+            | LogEvent::LostHolder
+            | LogEvent::Suppressed
+            | LogEvent::ReplayRefused
+            | LogEvent::Invalid
+            | LogEvent::Corrected => {
                 tracing::warn!(event, consumer, replay_run, event_type, %key, attempt, cause, trace_id, error, held_back, "{text}");
             }
         }
     }
 }
 
-/// Why a message is parked, as the contract calls it.
+/// Why a message is parked, by its name in the contract.
 fn cause(answer: &Answer) -> Option<&'static str> {
     let cause = match answer {
         Ok(
@@ -225,7 +231,7 @@ fn cause(answer: &Answer) -> Option<&'static str> {
     State::Parked(cause).words().1
 }
 
-/// Why a message waits for a person, in its consumer's words.
+/// Why a message is parked, in its consumer's words.
 fn error<'a>(subject: &'a Subject, answer: &'a Answer) -> Option<&'a str> {
     let text = match answer {
         Ok(Reply::Verdict(Verdict::Parked { error, .. })) => Some(error.as_str()),
@@ -234,7 +240,7 @@ fn error<'a>(subject: &'a Subject, answer: &'a Answer) -> Option<&'a str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// At which attempt of the message.
+/// The attempt of the message.
 pub(super) fn attempt(answer: &Answer) -> Option<i32> {
     match answer {
         Ok(Reply::Verdict(Verdict::Acquired { attempt, .. } | Verdict::Completed { attempt, .. })) => {
@@ -252,49 +258,51 @@ pub(super) fn attempt(answer: &Answer) -> Option<i32> {
     }
 }
 
-/// Which lines were written of late.
+/// The lines that were written recently.
 #[derive(Debug, Default)]
 struct Written {
-    kinds: HashMap<Kind, HashMap<Box<str>, Told>>,
-    /// When the present second began, and how many lines it has.
+    kinds: HashMap<LogEvent, HashMap<Box<str>, ConsumerLimit>>,
+    /// Start of the current second, and its number of lines.
     began: Option<Instant>,
     lines: u32,
 }
 
-/// What was told of one consumer, of one kind.
+/// The log limit of one consumer and kind.
 #[derive(Debug)]
-struct Told {
+struct ConsumerLimit {
     lines: Lines,
     noted: Instant,
 }
 
 impl Written {
-    /// Whether a line may be written now, and how many of its kind were held back since the one before. None: this
-    /// one is held back, too.
-    fn turn(&mut self, consumer: &str, kind: Kind, now: Instant) -> Option<Suppressed> {
+    /// Permits a line now, with the number of suppressed lines of its kind since the last one. `None` if this one is suppressed
+    /// too.
+    fn permit(&mut self, consumer: &str, kind: LogEvent, now: Instant) -> Option<Suppressed> {
         let age = |since: Instant| now.saturating_duration_since(since);
         if self.began.is_none_or(|began| age(began) >= SECOND) {
             (self.began, self.lines) = (Some(now), 0);
             for consumers in self.kinds.values_mut().filter(|consumers| consumers.len() >= CONSUMERS_MAX) {
-                let kept = |told: &Told| if told.lines.has_none_suppressed() { SECOND } else { FORGOTTEN_AFTER };
-                consumers.retain(|_, told| age(told.noted) < kept(told));
+                let kept = |limit: &ConsumerLimit| {
+                    if limit.lines.has_none_suppressed() { SECOND } else { FORGOTTEN_AFTER }
+                };
+                consumers.retain(|_, limit| age(limit.noted) < kept(limit));
             }
         }
-        let most = if kind == Kind::Duplicate { LINES_MAX / 2 } else { LINES_MAX };
+        let most = if kind == LogEvent::Duplicate { LINES_MAX / 2 } else { LINES_MAX };
         let allowed = self.lines < most;
         let consumers = self.kinds.entry(kind).or_default();
         if !consumers.contains_key(consumer) && consumers.len() < CONSUMERS_MAX {
-            consumers.insert(consumer.into(), Told { lines: Lines::default(), noted: now });
+            consumers.insert(consumer.into(), ConsumerLimit { lines: Lines::default(), noted: now });
         }
-        let turn = match consumers.get_mut(consumer) {
-            Some(told) => {
-                told.noted = now;
-                told.lines.permit(now, allowed)
+        let permit = match consumers.get_mut(consumer) {
+            Some(limit) => {
+                limit.noted = now;
+                limit.lines.permit(now, allowed)
             }
             None => allowed.then(Suppressed::default),
         };
-        self.lines += u32::from(turn.is_some());
-        turn
+        self.lines += u32::from(permit.is_some());
+        permit
     }
 }
 
@@ -302,30 +310,30 @@ impl Written {
 mod tests {
     use super::*;
 
-    /// How many were held back before the line, if it is written.
-    fn turn(written: &mut Written, consumer: &str, kind: Kind, now: Instant) -> Option<u64> {
-        written.turn(consumer, kind, now).map(|held_back| held_back.logged().unwrap_or(0))
+    /// The number of lines suppressed before the line, if it is written.
+    fn permit(written: &mut Written, consumer: &str, kind: LogEvent, now: Instant) -> Option<u64> {
+        written.permit(consumer, kind, now).map(|held_back| held_back.logged().unwrap_or(0))
     }
 
     #[test]
-    fn a_consumer_has_a_line_of_each_kind_a_second() {
+    fn a_consumer_has_one_line_of_each_kind_a_second() {
         let (mut lines, start) = (Written::default(), Instant::now());
-        // When, whose, of which kind; and how many were held back before the line, if it is written.
+        // When, which consumer, which kind; and how many lines were suppressed before the line, if it is written.
         for (millis, consumer, kind, written) in [
-            (0, "a", Kind::Duplicate, Some(0)),
-            (1, "a", Kind::Duplicate, None),
-            (2, "a", Kind::Late, Some(0)),
-            (3, "b", Kind::Duplicate, Some(0)),
-            (999, "a", Kind::Duplicate, None),
-            (1_000, "a", Kind::Duplicate, Some(2)),
-            (1_001, "a", Kind::Duplicate, None),
-            (1_003, "b", Kind::Duplicate, Some(0)),
-            (9_000, "a", Kind::Duplicate, Some(1)),
-            (9_001, "a", Kind::Late, Some(0)),
+            (0, "a", LogEvent::Duplicate, Some(0)),
+            (1, "a", LogEvent::Duplicate, None),
+            (2, "a", LogEvent::Late, Some(0)),
+            (3, "b", LogEvent::Duplicate, Some(0)),
+            (999, "a", LogEvent::Duplicate, None),
+            (1_000, "a", LogEvent::Duplicate, Some(2)),
+            (1_001, "a", LogEvent::Duplicate, None),
+            (1_003, "b", LogEvent::Duplicate, Some(0)),
+            (9_000, "a", LogEvent::Duplicate, Some(1)),
+            (9_001, "a", LogEvent::Late, Some(0)),
         ] {
             let now = start + Duration::from_millis(millis);
             assert_eq!(
-                turn(&mut lines, consumer, kind, now),
+                permit(&mut lines, consumer, kind, now),
                 written,
                 "{consumer} {kind:?} after {millis} ms"
             );
@@ -333,33 +341,33 @@ mod tests {
     }
 
     #[test]
-    fn no_flood_writes_more_than_fifty_lines_a_second_or_fills_memory() {
+    fn a_flood_writes_at_most_fifty_lines_a_second_and_fills_no_memory() {
         let (mut lines, start) = (Written::default(), Instant::now());
         for second in 0..3 {
             let now = start + SECOND * second;
             let written = (0..10_000).filter(|consumer| {
-                turn(&mut lines, &format!("{second}-{consumer}"), Kind::Duplicate, now).is_some()
+                permit(&mut lines, &format!("{second}-{consumer}"), LogEvent::Duplicate, now).is_some()
             });
             assert_eq!(written.count(), 25, "in second {second}");
             let written = (0..10_000).filter(|consumer| {
-                turn(&mut lines, &format!("{second}-{consumer}"), Kind::LostHolder, now).is_some()
+                permit(&mut lines, &format!("{second}-{consumer}"), LogEvent::LostHolder, now).is_some()
             });
             assert_eq!(written.count(), 25, "in second {second}, of what is worse");
-            assert_eq!(lines.kinds[&Kind::Duplicate].len(), CONSUMERS_MAX);
+            assert_eq!(lines.kinds[&LogEvent::Duplicate].len(), CONSUMERS_MAX);
         }
-        let after = turn(&mut lines, "0-51", Kind::Duplicate, start + SECOND * 3);
-        assert_eq!(after, Some(1), "what the bound for all held back is told, too");
+        let after = permit(&mut lines, "0-51", LogEvent::Duplicate, start + SECOND * 3);
+        assert_eq!(after, Some(1), "lines suppressed by the limit of all lines are counted, too");
         // Fewer than fifty a second, but of many consumers: they are forgotten.
         for second in 4..200 {
             for consumer in 0..40 {
                 let now = start + SECOND * second;
-                assert_eq!(turn(&mut lines, &format!("{second}-{consumer}"), Kind::Late, now), Some(0));
+                assert_eq!(permit(&mut lines, &format!("{second}-{consumer}"), LogEvent::Late, now), Some(0));
             }
         }
         assert!(
-            lines.kinds[&Kind::Late].len() <= CONSUMERS_MAX,
+            lines.kinds[&LogEvent::Late].len() <= CONSUMERS_MAX,
             "{} consumers",
-            lines.kinds[&Kind::Late].len()
+            lines.kinds[&LogEvent::Late].len()
         );
     }
 }

@@ -31,12 +31,12 @@ impl Changes {
         self.listener.get_or_init(|| listener);
     }
 
-    /// One more call waits.
+    /// One more call begins to wait.
     pub(super) fn begin_wait(&self) {
         self.waiting.fetch_add(1, Relaxed);
     }
 
-    /// A call waits no more.
+    /// A call ends its wait.
     pub(super) fn end_wait(&self) {
         self.waiting.fetch_sub(1, Relaxed);
     }
@@ -46,8 +46,8 @@ impl Changes {
         self.waiting.load(Relaxed)
     }
 
-    /// The write of this entry is durable, which was decided at this instant of the store's clock. A mark leaves the instant
-    /// of the entry's last change as it was.
+    /// The write of this entry, decided at this instant of the store's clock, is durable. A mark does not change the instant of
+    /// the entry's last change.
     pub(super) fn written(&self, entry: &Entry, now: StoreTime) {
         if let Some(listener) = self.listener() {
             listener.written(entry, now);
@@ -68,7 +68,7 @@ impl Changes {
         }
     }
 
-    /// `None` if no call waits. A call that begins to wait at this very moment is answered by the next poll.
+    /// `None` if no call waits. A call that begins to wait concurrently is answered by the next poll.
     fn listener(&self) -> Option<&dyn Listener> {
         if self.waiting() == 0 { None } else { self.listener.get().map(|listener| &**listener) }
     }

@@ -1,33 +1,33 @@
-//! The shell: gathers commands into batches, loads their entries, asks the core, commits, and asks
-//! again for the losers of a race. It answers only after the commit.
+//! The imperative shell around `domain`: gathers commands into batches, loads their entries, lets the domain decide, commits,
+//! and decides again what lost a race. It answers only after the commit.
 //!
 //! # The way of a command
 //!
-//! 1. It waits in the queue, in the lane of its kind: what ends something comes before what begins something. In a
-//!    lane consumers are served by deficit round robin, so that the backlog of one keeps nobody waiting for longer than one batch.
-//! 2. A worker takes what waits as one batch. While a batch is at the store the next one gathers: a second worker takes
-//!    it only where it is large enough to be worth a statement of its own, or where the first one stays away for long.
-//! 3. Commands for one key become one chain of the batch, in the order in which they came.
-//! 4. The first command of a chain may be guessed: one statement, without a load. All others, and those whose guess was
-//!    wrong, are *folded*: one load; each command is decided in memory, on the entry as the commands before it left it;
-//!    one write of what they come to; then all are answered. Who comes before the first change only reads, and is
-//!    answered at once. Who comes behind a first grant, and only reads, needs no load.
-//! 5. Where the write finds another version, nothing that was decided counts, and all of the chain are decided again.
-//!    Where its outcome is unknown, it is unknown for those whose changes it carried, and for nobody else.
+//! 1. It waits in the queue, in the lane of its kind: commands that end a claim are served before claims. In a lane consumers
+//!    are served by deficit round robin, so that the backlog of one delays the others by at most one batch.
+//! 2. A worker takes what waits as one batch. While a batch is in flight the next one gathers: a second worker sends it
+//!    concurrently only if it is large enough for a separate statement, or if the first one is late.
+//! 3. Commands for one key become one per-key queue of the batch, in the order in which they arrived.
+//! 4. The first command of a per-key queue may be written optimistically: one statement, without a load. All others, and those
+//!    that met a conflict, take the way of load–decide–write: one load; each command is decided in memory, on the entry as
+//!    the commands before it left it; one write of the result; then all are answered. Commands before the first change
+//!    only read, and are answered immediately. Commands that follow a first grant, and only read, need no load.
+//! 5. If the write finds another version, the decisions are void, and the per-key queue is decided again. If its outcome is
+//!    unknown, it is unknown only for the commands whose changes it carried.
 
 mod answer_log;
 mod changes;
 mod claims;
+mod compare_and_set;
+mod instrumented_store;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
 mod noted;
-mod opening;
 mod operators;
-mod outdated;
 mod policies;
 mod refusals;
-mod rounds;
 mod runtime;
+mod schema_fence;
 mod submit_all;
 mod submit_waiting;
 mod tasks;
@@ -47,16 +47,16 @@ use self::claims::admission::Quotas;
 use self::claims::answers::AnswerTo;
 use self::claims::queue::Queue;
 use self::claims::shared::Shared;
-use self::opening::Opening;
-use self::outdated::Outdated;
+use self::instrumented_store::InstrumentedStore;
 use self::policies::in_force::{PoliciesInForce, Snapshot};
 use self::refusals::lost;
+use self::schema_fence::SchemaFence;
 use self::tasks::supervised;
 use self::waiting::{Poller, Room};
 use crate::common::random;
 use crate::domain::{Answer, Command, Reason, Rejection, Submission};
-use crate::ledger::claims::live_workers::Crew;
-use crate::ledger::claims::request::{Chain, Request};
+use crate::ledger::claims::live_workers::LiveWorkers;
+use crate::ledger::claims::request::{KeyQueue, Request};
 use crate::ledger::claims::store_clock::RecentClock;
 use crate::metrics::{self, Metrics};
 use crate::store::{LEVEL, Replica, Store};
@@ -68,7 +68,9 @@ pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
 pub use self::operators::long::{OpenOperation, WorkPermit};
 pub(crate) use self::operators::read::SUMMARY_MAX;
 pub use self::operators::read::{Ages, CountScope, Page, Sought};
-pub use self::operators::redrive::{Progress, RedriveEvent, RedriveOrder, RedriveOutcome, redrive_all};
+pub use self::operators::redrive::{
+    RedriveEvent, RedriveOrder, RedriveOutcome, RedriveProgress, redrive_all,
+};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::operators::unreadable::DeleteUnreadable;
 pub use self::policies::holds::{HoldChange, HoldOrder, HoldResult};
@@ -78,36 +80,36 @@ pub use self::policies::set::{PolicyOrder, PolicyResult};
 pub use self::policies::table::Policies;
 pub use self::upkeep::purge::PurgeOptions;
 pub use self::waiting::Bounds as WaitBounds;
-pub(crate) use self::waiting::{Caller as WaitingCaller, LEFT_MIN, WaitEnds};
+pub(crate) use self::waiting::{LEFT_MIN, WaitEnds, WaitingCaller};
 
 /// How the ledger works; each has a bound.
 #[derive(Clone, Copy, Debug)]
 pub struct LedgerOptions {
-    /// How many commands may wait, at the most.
+    /// Maximum number of waiting commands.
     pub queue_max: usize,
-    /// How many bytes they may have together, at the most; those that are at work count too.
+    /// Maximum bytes of all commands that are not answered, also of those in flight.
     pub queue_bytes_max: usize,
-    /// How many commands one batch takes, at the most.
+    /// Maximum number of commands in a batch.
     pub batch_max: usize,
-    /// Whether only consumers with a policy of their own are served.
+    /// Whether only consumers with a configured policy are served.
     pub registered_only: bool,
     /// Whether operators must state the redelivery window of a policy that they set.
     pub window_required: bool,
-    /// Whether the log tells the error texts of consumers.
+    /// Whether the log contains the error texts of consumers.
     pub log_error_texts: bool,
-    /// Within this time a hold is in force everywhere: for how long at the most claims are granted by policies
-    /// that could not be read again.
+    /// Within this time a hold is in force everywhere: the longest time for which claims are granted by policies that could
+    /// not be read again.
     pub policies_trusted_for: Duration,
-    /// How often the entries are counted for the metrics.
+    /// Interval at which the entries are counted for the metrics.
     pub count_every: Duration,
     /// How the purge works.
     pub purge: PurgeOptions,
-    /// How many calls may wait.
+    /// Bounds of the calls that wait for a verdict.
     pub waits: WaitBounds,
 }
 
-/// A command that is not answered yet, as far as counting and logging are concerned.
-struct Asked {
+/// What counting and logging need of a command that is not answered yet.
+struct Unanswered {
     subject: Subject,
     counted: metrics::Asked,
 }
@@ -127,11 +129,11 @@ struct Inner {
     operators: Operators,
     healthy: watch::Receiver<bool>,
     clock: Arc<RecentClock>,
-    crew: Arc<Crew>,
+    live_workers: Arc<LiveWorkers>,
     store: Arc<dyn Store>,
     metrics: Metrics,
     answer_log: AnswerLog,
-    outdated: Outdated,
+    outdated: SchemaFence,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -158,19 +160,19 @@ impl Ledger {
             )),
             queue: Arc::new(Queue::new(options.queue_max, options.queue_bytes_max, options.batch_max)),
             clock: Arc::default(),
-            guess: Arc::default(),
-            crew: Arc::default(),
-            locked: Arc::default(),
-            pulse: Arc::default(),
+            duplicate_rate: Arc::default(),
+            live_workers: Arc::default(),
+            locked_rows: Arc::default(),
+            last_response: Arc::default(),
             changes: Arc::new(Changes::default()),
             metrics: metrics.clone(),
-            outdated: Outdated::default(),
+            outdated: SchemaFence::default(),
             replica: Replica {
                 id: random::id(),
                 speaks: LEVEL,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
-            store: Arc::new(Opening::new(store, metrics.clone())),
+            store: Arc::new(InstrumentedStore::new(store, metrics.clone())),
         };
         for number in 0..shared.store.sessions() {
             runtime::spawn(&tasks, claims::worker::supervise(shared.clone(), number, options.batch_max));
@@ -228,7 +230,7 @@ impl Ledger {
             operators,
             healthy,
             clock: shared.clock,
-            crew: shared.crew,
+            live_workers: shared.live_workers,
             store: shared.store,
             metrics,
             answer_log: AnswerLog::new(options.log_error_texts),
@@ -239,14 +241,14 @@ impl Ledger {
         Ledger { inner: Arc::new(inner) }
     }
 
-    /// Carries out the one command of the call that has this span. It is in the queue when this returns: a future that
-    /// has a command has room for it until its end, once for each function on its way, and is moved with all of that.
+    /// Carries out the one command of the call that has this span. The command is queued when this returns: a future that owned
+    /// it would reserve space for it until its end, in each function on the way, and would be moved with all of it.
     ///
     /// # Errors
     /// The refusal of the core, of the queue or of the store.
     pub(crate) fn submit(&self, mut submission: Submission, span: CallSpan) -> impl Future<Output = Answer> {
         span.about(&submission.key, &submission.event_type);
-        let asked = self.asked(&mut metrics::Before::default(), &mut submission);
+        let asked = self.unanswered(&mut metrics::Before::default(), &mut submission);
         let pushed = self.pushed(submission, span.clone());
         async move {
             let answer = match pushed {
@@ -262,25 +264,30 @@ impl Ledger {
         }
     }
 
-    /// Who answers a command that is now in the queue.
+    /// Queues a command; returns the receiver of its answer.
     fn pushed(&self, submission: Submission, span: CallSpan) -> Result<oneshot::Receiver<Answer>, Rejection> {
         self.admit(&submission, &OnceLock::new())?;
         let Submission { key, command, .. } = submission;
         let (caller, answer) = oneshot::channel();
         let request = Request::new(command, AnswerTo::Call(caller), span);
-        self.inner.queue.push(Chain::new(key, request, runtime::Instant::now()))?;
+        self.inner.queue.push(KeyQueue::new(key, request, runtime::Instant::now()))?;
         Ok(answer)
     }
 
-    fn asked(&self, before: &mut metrics::Before, submission: &mut Submission) -> Asked {
+    fn unanswered(&self, before: &mut metrics::Before, submission: &mut Submission) -> Unanswered {
         let Submission { key, command, event_type, trace_id, wait: _, corrected: _ } = submission;
         let counted = self.inner.metrics.asked(before, key, event_type, command);
         let (event_type, error) = (std::mem::take(event_type), self.inner.answer_log.error_of(command));
-        Asked { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id, error }, counted }
+        Unanswered { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id, error }, counted }
     }
 
-    /// Counts an answer, and logs it where a person may want to know of it. The clock is read once for a call.
-    fn note(&self, Asked { subject, counted }: Asked, answer: &Answer, clock: &OnceLock<Option<i64>>) {
+    /// Counts an answer, and logs it if an operator may want to know. The clock is read once for a call.
+    fn note(
+        &self,
+        Unanswered { subject, counted }: Unanswered,
+        answer: &Answer,
+        clock: &OnceLock<Option<i64>>,
+    ) {
         let token_clock = || *clock.get_or_init(|| self.inner.clock.token_clock());
         let answered = metrics::Answered {
             answer,
@@ -292,15 +299,15 @@ impl Ledger {
         self.inner.answer_log.note(&subject, answer);
     }
 
-    /// Whether the queue has room for this many claims of some consumer.
+    /// Whether the queue has space for this many claims of any consumer.
     ///
     /// # Errors
-    /// `OVERLOADED`: it has none, whichever consumers they are of.
+    /// `OVERLOADED`: the queue would refuse them, whichever consumers they are of.
     pub(crate) fn room_for_claims(&self, claims: usize) -> Result<(), Rejection> {
         self.inner.queue.room_for_claims(claims)
     }
 
-    /// Settlements need neither registration nor quota: who was granted a claim may end it. Look-ups take no quota.
+    /// Settlements need neither registration nor quota: the holder of a claim may end it. Lookups are not counted by the quota.
     /// The policies are looked up once for a call.
     fn admit(
         &self,
@@ -315,7 +322,7 @@ impl Ledger {
         if matches!(command, Command::Lookup) { Ok(()) } else { self.inner.quotas.admit(name, &policy) }
     }
 
-    /// The policies, by which the consumer is registered where that is needed.
+    /// The policies, if the consumer is registered or need not be.
     fn registered<'p>(
         &self,
         consumer: &str,
@@ -325,20 +332,20 @@ impl Ledger {
         if self.inner.registered_only && !policies.registered(consumer) {
             return Err(Rejection::new(
                 Reason::UnknownConsumer,
-                "this server serves only consumers that have a policy, and this one has none: register it",
+                "this server serves only consumers that have a policy, and this one does not have one: register it",
             ));
         }
         Ok(policies)
     }
 
-    /// What this server counts of itself; what waits, as of now.
+    /// The metrics of this server; gauges such as the queue's depth are updated first.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         let (lanes, bytes) = self.inner.queue.depth();
         self.inner.metrics.work().waits(lanes, bytes);
         let (policies_age, policies_unreadable, holds) = self.inner.policies.freshness();
         self.inner.metrics.upkeep().now(&metrics::Now {
-            sessions: self.inner.crew.at_work_now(),
+            sessions: self.inner.live_workers.count(),
             sessions_wanted: self.inner.store.sessions(),
             left_behind: self.inner.store.left_behind(),
             losses: self.inner.store.losses(),
@@ -349,31 +356,31 @@ impl Ledger {
         &self.inner.metrics
     }
 
-    /// What operators read and change.
+    /// The operators' reads and changes.
     #[must_use]
     pub fn operators(&self) -> &Operators {
         &self.inner.operators
     }
 
-    /// Whether the store answers; changes are sent.
+    /// Whether the store answers; the receiver sees changes.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<bool> {
         self.inner.healthy.clone()
     }
 
-    /// Resolves once the store does not serve this binary any more, and says why. Nothing is written from then on,
-    /// and every call is refused with `STORE_UNAVAILABLE`.
+    /// Resolves with the reason once this binary is behind the schema fence. Nothing is written from then on, and every call is
+    /// refused with `STORE_UNAVAILABLE`.
     pub async fn outdated(&self) -> String {
         self.inner.outdated.noticed().await
     }
 
-    /// Ends what may go on for long: imports, bulk redrives, and calls that wait. All else goes on.
+    /// Ends what may take long: imports, bulk redrives, and waiting calls. Everything else goes on.
     pub fn drain(&self) {
         self.inner.operators.drain();
         self.inner.room.drain();
     }
 
-    /// Takes nothing more, finishes what was accepted, and ends.
+    /// Accepts nothing more, finishes what was accepted, and ends.
     pub async fn stop(&self) {
         self.inner.queue.close();
         self.inner.stop.cancel();

@@ -1,20 +1,20 @@
-//! What is counted and logged of a request's fields, before its command goes into the queue.
+//! Counts and logs the fields of a request, before its command is queued.
 
 use super::Ledger;
 use crate::domain::{Answer, Malformed, Reply, Submission};
 
-/// The field whose drop the answer reports.
+/// The field whose removal the answer reports.
 const RESULT: &str = "result";
 
 impl Ledger {
-    /// A message was completed without its result.
+    /// Counts a message that was completed without its result.
     pub(super) fn note_dropped(&self, answer: &Answer) {
         if let Ok(Reply::Completed { replayed: false, result_dropped: true, .. }) = answer {
             self.inner.metrics.corrected(RESULT);
         }
     }
 
-    /// A claim or a settlement was refused for its fields. `by_name`: its caller has a right on the consumer.
+    /// Counts and logs a claim or settlement that was refused for its fields. `by_name`: its caller has a right on the consumer.
     pub(crate) fn note_malformed(&self, malformed: &Malformed, by_name: bool) {
         let consumer = if by_name { malformed.consumer.as_str() } else { "" };
         let has_policy = || self.inner.policies.registered(consumer);
@@ -22,9 +22,9 @@ impl Ledger {
         self.inner.answer_log.malformed(consumer, &malformed.rejection.violations);
     }
 
-    /// Fields of a settlement, or the label of a claim, were beyond their bounds, and refuse nothing.
+    /// Counts and logs fields of a settlement, or the label of a claim, that exceed their bounds without a refusal.
     pub(crate) fn note_corrected(&self, submission: &Submission) {
-        // Whether a result is dropped is for the policy, too: the answer counts it.
+        // Whether a result is dropped depends on the policy, too: the answer counts it.
         for corrected in submission.corrected.iter().filter(|one| one.field != RESULT) {
             self.inner.metrics.corrected(&corrected.field);
         }

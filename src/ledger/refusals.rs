@@ -1,4 +1,4 @@
-//! What the tasks of the ledger refuse with when the store, or a task itself, failed.
+//! The refusals of the ledger's tasks when the store, or a task itself, failed.
 
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Reason, Rejection, Violation};
@@ -19,13 +19,13 @@ pub(super) fn store_unavailable() -> Rejection {
     )
 }
 
-/// A refusal for a read: it changes nothing, so that no outcome is unknown.
+/// The refusal of a read: it changes nothing, so no outcome is unknown.
 pub(super) fn read_failed(error: &StoreError) -> Rejection {
     warn_once_a_second!(%error, "the store failed");
     match error {
         StoreError::NotApplied(Fault::Locked(_)) => Rejection::new(
             Reason::Overloaded,
-            "somebody holds this row in the store, and does not let go; nothing was changed: try again later",
+            "this row is locked by another session of the store; nothing was changed: try again later",
         ),
         StoreError::NotApplied(Fault::Permanent(_)) => Rejection::new(
             Reason::Internal,
@@ -55,6 +55,6 @@ pub(super) fn draining() -> Rejection {
 pub(super) fn used_before(field: &str) -> Rejection {
     Rejection::invalid(vec![Violation {
         field: field.into(),
-        description: "was used before for another request: each request has an id of its own".into(),
+        description: "was used before for another request: each request needs a new id".into(),
     }])
 }

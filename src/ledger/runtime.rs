@@ -1,5 +1,4 @@
-//! What the ledger asks of its runtime: Tokio's always, except where the suite of interleavings
-//! puts one in its place that decides each step.
+//! The runtime that the ledger uses: Tokio, except in the suite of interleavings, whose runtime controls each step.
 
 #[cfg(all(test, feature = "shuttle"))]
 pub(super) use super::interleavings::runtime::{
@@ -13,7 +12,7 @@ pub(super) use {
     tokio::time::{Instant, sleep, timeout},
 };
 
-/// Starts a task that the tracker waits for. Boxed: each other type of task is compiled anew.
+/// Starts a task that the tracker waits for. Boxed: each other type of task would be compiled separately.
 #[cfg(not(all(test, feature = "shuttle")))]
 pub(super) fn spawn(tasks: &tokio_util::task::TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
     let task: futures_util::future::BoxFuture<'static, ()> = Box::pin(task);

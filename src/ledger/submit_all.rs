@@ -1,14 +1,14 @@
-//! Batches of commands: each is answered, in the same order.
+//! Batches of commands: each command is answered, in the same order.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::claims::answers::{AnswerTo, Answers};
+use super::claims::answers::{AnswerTo, BatchAnswers};
 use super::refusals::lost;
-use super::{Asked, Ledger, runtime};
-use crate::common::yielding::{yield_after_chunk, map_in_chunks};
+use super::{Ledger, Unanswered, runtime};
+use crate::common::yielding::{map_in_chunks, yield_after_chunk};
 use crate::domain::{Answer, KeyHash, Rejection, Submission};
-use crate::ledger::claims::request::{Chain, Request};
+use crate::ledger::claims::request::{KeyQueue, Request};
 use crate::metrics;
 use crate::traces::CallSpan;
 
@@ -17,15 +17,15 @@ impl Ledger {
     /// same key are carried out one after the other.
     ///
     /// # Errors
-    /// The queue is full or closed; then none was carried out.
+    /// The queue is full or closed; then no command was carried out.
     pub(crate) async fn submit_all(
         &self,
         mut submissions: Vec<Submission>,
         span: CallSpan,
     ) -> Result<Vec<Answer>, Rejection> {
         let mut before = metrics::Before::default();
-        let each = |submission| self.asked(&mut before, submission);
-        let asked: Vec<Asked> = map_in_chunks(submissions.iter_mut(), each).await;
+        let each = |submission| self.unanswered(&mut before, submission);
+        let asked: Vec<Unanswered> = map_in_chunks(submissions.iter_mut(), each).await;
         let answers = self.all_carried_out(submissions, &span).await;
         match &answers {
             Ok(answers) => {
@@ -50,9 +50,9 @@ impl Ledger {
         submissions: Vec<Submission>,
         span: &CallSpan,
     ) -> Result<Vec<Answer>, Rejection> {
-        let mut chains: Vec<Chain> = Vec::with_capacity(submissions.len());
+        let mut key_queues: Vec<KeyQueue> = Vec::with_capacity(submissions.len());
         let mut chain_of: HashMap<KeyHash, usize> = HashMap::with_capacity(submissions.len());
-        let (answers, arrive) = Answers::of(submissions.len());
+        let (answers, arrive) = BatchAnswers::of(submissions.len());
         let (policies, now) = (OnceLock::new(), runtime::Instant::now());
         for (place, submission) in submissions.into_iter().enumerate() {
             yield_after_chunk(place).await;
@@ -63,14 +63,14 @@ impl Ledger {
             let Submission { key, command, .. } = submission;
             let to = AnswerTo::Item { answers: Arc::clone(&answers), place };
             let request = Request::new(command, to, span.clone());
-            let chain = *chain_of.entry(key.hash()).or_insert(chains.len());
-            match chains.get_mut(chain) {
-                Some(chain) if *chain.key() == key => chain.push(request),
-                Some(_) | None => chains.push(Chain::new(key, request, now)),
+            let key_queue = *chain_of.entry(key.hash()).or_insert(key_queues.len());
+            match key_queues.get_mut(key_queue) {
+                Some(key_queue) if *key_queue.key() == key => key_queue.push(request),
+                Some(_) | None => key_queues.push(KeyQueue::new(key, request, now)),
             }
         }
         drop(answers);
-        self.inner.queue.push_all(chains)?;
+        self.inner.queue.push_all(key_queues)?;
         let answers = arrive.await.map_err(|_| lost())?;
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect())
     }

@@ -9,9 +9,9 @@ use super::answer_log;
 use super::claims::answers::AnswerTo;
 use super::refusals::lost;
 use super::runtime::Instant;
-use super::waiting::{Caller, Looks, Together, WaitEnds, answered_later};
+use super::waiting::{Looks, Together, WaitEnds, WaitingCaller, answered_later};
 use crate::domain::{Answer, Submission};
-use crate::ledger::claims::request::{Chain, Request};
+use crate::ledger::claims::request::{KeyQueue, Request};
 use crate::metrics;
 use crate::traces::CallSpan;
 
@@ -26,20 +26,20 @@ impl Looks for Looker<'_> {
     async fn look(&self, together: Option<Arc<Together>>) -> Answer {
         let inner = &self.ledger.inner;
         let Submission { key, command, .. } = self.submission;
-        // The quota was taken by the first look.
+        // The first look was counted by the quota.
         self.ledger.registered(key.consumer(), &OnceLock::new())?;
         let (caller, answer) = oneshot::channel();
         let request = Request::new(command.clone(), AnswerTo::Call(caller), self.span.clone());
         match together {
             Some(together) => together.join(key, request, &inner.queue),
-            None => inner.queue.push(Chain::new(key.clone(), request, Instant::now()).loads_first())?,
+            None => inner.queue.push(KeyQueue::new(key.clone(), request, Instant::now()).loads_first())?,
         }
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 }
 
 impl Ledger {
-    /// Carries out the one command of the call that has this span, and lets its caller wait where its verdict is awaited.
+    /// Carries out the one command of the call that has this span, and lets its caller wait while its verdict is awaited.
     ///
     /// # Errors
     /// As [`Ledger::submit`], by the last look.
@@ -48,10 +48,10 @@ impl Ledger {
         mut submission: Submission,
         span: CallSpan,
         ends: WaitEnds,
-        caller: &impl Caller,
+        caller: &impl WaitingCaller,
     ) -> Answer {
         span.about(&submission.key, &submission.event_type);
-        let asked = self.asked(&mut metrics::Before::default(), &mut submission);
+        let asked = self.unanswered(&mut metrics::Before::default(), &mut submission);
         let looker = Looker { ledger: self, submission: &submission, span: &span };
         let first = match self.pushed(submission.clone(), span.clone()) {
             Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),

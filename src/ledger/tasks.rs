@@ -7,10 +7,10 @@ use futures_util::FutureExt as _;
 use super::runtime::pause;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
-/// How long after its death a task is started again.
+/// Pause before a task that panicked is restarted.
 const DIED: Duration = Duration::from_secs(1);
 
-/// Starts a task again when it dies: what works in the background is missed by nobody.
+/// Restarts a task when it panics: no caller would notice that a background task is gone.
 pub(super) async fn supervised<T: Future<Output = ()>>(what: &'static str, task: impl Fn() -> T) {
     while std::panic::AssertUnwindSafe(task()).catch_unwind().await.is_err() {
         tracing::error!(what, "died of a bug and is started again");

@@ -55,7 +55,7 @@ pub(super) async fn submit(
 }
 
 impl WaitingCaller for Waiting {
-    type Place = WaitPlace;
+    type Permit = WaitPlace;
 
     fn principal(&self) -> Option<&str> {
         self.caller.named_principal()

@@ -105,7 +105,7 @@ MUTANTS = [
         (LITE_STATEMENTS, "WHERE key = ?1 AND version = ?2 AND max(version, token)", "WHERE key = ?1 AND ?2 > 0 AND max(version, token)"),
     ]),
     Mutant("5", "a batch is not sorted by key", "interleavings", [
-        ("src/ledger/claims/worker.rs", "    all.sort_by_cached_key(|chain| chain.key.hash());\n", """\
+        ("src/ledger/claims/worker.rs", "    all.sort_by_cached_key(|key_queue| key_queue.key.hash());\n", """\
     let order = std::collections::hash_map::RandomState::new();
     all.sort_by_cached_key(|key_queue| std::hash::BuildHasher::hash_one(&order, key_queue.key.hash()));
 """),
@@ -176,17 +176,17 @@ MUTANTS = [
         (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
     ]),
     Mutant("C1", "a worker without a session refuses, though another one has a session", "availability::one_lost", [
-        ("src/ledger/claims/worker.rs", "        shared.crew.none_for(HELD_FOR).await;\n", ""),
-        ("src/ledger/claims/worker.rs", "            () = shared.crew.any() => {}\n            chains", "            chains"),
+        ("src/ledger/claims/worker.rs", "        shared.live_workers.none_for(FIRST_SESSION_WITHIN).await;\n", ""),
+        ("src/ledger/claims/worker.rs", "            () = shared.live_workers.any() => {}\n            key_queues", "            key_queues"),
     ]),
     Mutant("C2", "held rows are not remembered", "availability::one_held", [
-        (BATCH, "let is_held = self.shared.locked.holds(chain.key.hash());", "let is_held = self.shared.locked.holds(chain.key.hash()) && chain.head.unknown > 9;"),
+        (BATCH, "let is_locked = self.shared.locked_rows.is_locked(key_queue.key.hash());", "let is_locked = self.shared.locked_rows.is_locked(key_queue.key.hash()) && key_queue.head.unknown > 9;"),
     ]),
     Mutant("C3", "nobody looks which row is held", "availability::a_batch", [
         (PG_ENTRIES, "FOR NO KEY UPDATE OF f SKIP LOCKED)", "FOR NO KEY UPDATE OF f SKIP LOCKED) AND false"),
     ]),
     Mutant("C4", "what ends a claim does not wait for its row", "availability::a_settlement", [
-        ("src/ledger/claims/locked_rows.rs", "chain.split(ends_a_claim)", "chain.split(|request| !ends_a_claim(request))"),
+        ("src/ledger/claims/locked_rows.rs", "key_queue.split(ends_a_claim)", "key_queue.split(|request| !ends_a_claim(request))"),
     ]),
     Mutant("C5", "sessions are opened however many were left behind", "availability::an_absent", [
         ("src/store/postgres/connection/orphans.rs", "if left < max {", "if left < max * 100 {"),
@@ -201,13 +201,13 @@ MUTANTS = [
         ("src/ledger/claims/round/failures.rs", "if part.len() > 1 && self.timeouts < TIMEOUTS_MAX =>", "if part.len() > 1 && self.timeouts > TIMEOUTS_MAX =>"),
     ]),
     Mutant("C9", "an operator's job trusts a session that was idle", "availability::a_silent", [
-        ("src/ledger/operators/tries.rs", "self.answered.elapsed() > FRESH\n", "self.answered.elapsed() > FRESH * 3_600\n"),
+        ("src/ledger/operators/retry.rs", "self.answered.elapsed() > FRESH\n", "self.answered.elapsed() > FRESH * 3_600\n"),
     ]),
     Mutant("A1", "what fails on an old connection is not tried on a new one", "stale::", [
-        ("src/ledger/operators/tries.rs", "session_at_fault && began", "session_at_fault && false && began"),
+        ("src/ledger/operators/retry.rs", "session_at_fault && began", "session_at_fault && false && began"),
     ]),
     Mutant("A2", "a refusal after an unknown outcome is told as certain", "stale::", [
-        ("src/ledger/operators/tries.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
+        ("src/ledger/operators/retry.rs", "Ok(Ok(done)) => Ok(Ok(done)),\n                Ok(Err(_)) | Err(_)", "Ok(done) => Ok(done),\n                Err(_)"),
     ]),
     Mutant("A3", "what breaks before anything was sent is unknown", "stale::", [
         ("src/store/error.rs", "StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),", "StoreError::Unknown(text) => StoreError::Unknown(text),"),
@@ -570,7 +570,7 @@ MUTANTS = [
         ("src/store/sqlite/connect.rs", "SqliteSynchronous::Full)", "SqliteSynchronous::Normal)"),
     ]),
     Mutant("S10", "without a session an unknown outcome is told as unavailable", "faults::", [
-        ("src/ledger/claims/worker.rs", "if chain.head.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
+        ("src/ledger/claims/worker.rs", "if key_queue.head.unknown > 0 { lost() } else { rejection.clone() }", "rejection.clone()"),
         ("src/ledger/claims/worker.rs", "use crate::ledger::refusals::{lost, store_unavailable};", "use crate::ledger::refusals::store_unavailable;"),
     ]),
     Mutant("S11", "Complete finds its entries by a plain equality", GROWTH, [
@@ -670,16 +670,16 @@ MUTANTS = [
         (LANE, "Lane::Claim => 10,", "Lane::Claim => 16,"),
     ]),
     Mutant("U6", "a second try of Renew forgets that the first one revived the lease", "faults::", [
-        (BATCH, "*revived |= chain.head.revived,", "*revived |= chain.head.revived && !second_try,"),
+        (BATCH, "*revived |= key_queue.head.revived,", "*revived |= key_queue.head.revived && !second_try,"),
     ]),
     Mutant("U3", "the flood of one consumer gets the claims of others refused", "crowd::", [
         (QUEUE, " || is_room(true) && small(waiting)", ""),
     ]),
     Mutant("U4", "whoever has many claims in the queue is taken for one who has few", "crowd::", [
-        (QUEUE, "lane.waiting(&chain.key) + more <= few", "lane.waiting(&chain.key) == 0 || more <= few"),
+        (QUEUE, "lane.waiting(&key_queue.key) + more <= few", "lane.waiting(&key_queue.key) == 0 || more <= few"),
     ]),
     Mutant("U5", "batches are large while several consumers are served", "crowd::", [
-        ("src/ledger/claims/queue/batch_bound.rs", "max.min(self.fits.unwrap_or_else(|| fits(ASSUMED)))", "max.max(self.fits.unwrap_or_else(|| fits(ASSUMED)))"),
+        ("src/ledger/claims/queue/batch_bound.rs", "max.min(self.fits.unwrap_or_else(|| fits(ASSUMED_NANOS)))", "max.max(self.fits.unwrap_or_else(|| fits(ASSUMED_NANOS)))"),
     ]),
     Mutant("U2", "a server does not start on the next schema", "proof::live::versions", [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
@@ -779,7 +779,7 @@ MUTANTS = [
         (FAILURES, "        if decided > 1 {\n", "        if decided > 1_000 {\n"),
     ]),
     Mutant("H7", "commands for one key are carried out one by one", "hot::", [
-        (CLAIMS_FOLD, "if chain.together > 0 { chain.together.min(self.together_max) } else { self.together_max }", "1.min(chain.together + self.together_max)"),
+        (CLAIMS_FOLD, "if key_queue.together > 0 { key_queue.together.min(self.together_max) } else { self.together_max }", "1.min(key_queue.together + self.together_max)"),
     ]),
     Mutant("H8", "the backlog of one consumer is served to its end", "ledger::claims::queue::fair", [
         (ROUND_ROBIN, "self.deficit = self.deficit.checked_sub(next.len())?;", "self.deficit = self.deficit.saturating_sub(next.len());"),
@@ -797,13 +797,13 @@ MUTANTS = [
         ("src/ledger/claims/queue/batch_bound.rs", "let middle = slopes.len() / 2;", "let middle = slopes.len().saturating_sub(1);"),
     ]),
     Mutant("RR5", "what batches took is not measured", "ledger::claims::queue", [
-        (QUEUE, "self.waiting().bound.carried(commands, took);", "self.waiting().bound.carried(commands, took * 0);"),
+        (QUEUE, "self.waiting().bound.completed(commands, took);", "self.waiting().bound.completed(commands, took * 0);"),
     ]),
     Mutant("RR6", "slow batches are parted beyond the least", "ledger::claims::queue::batch_bound", [
-        ("src/ledger/claims/queue/batch_bound.rs", "unwrap_or(usize::MAX).max(LEAST)", "unwrap_or(usize::MAX).max(LEAST / 8)"),
+        ("src/ledger/claims/queue/batch_bound.rs", "unwrap_or(usize::MAX).max(CAP_MIN)", "unwrap_or(usize::MAX).max(CAP_MIN / 8)"),
     ]),
     Mutant("H9", "each worker takes whatever waits", "ledger::claims::queue::in_flight", [
-        ("src/ledger/claims/queue/in_flight.rs", "if commands >= worth || self.batches.is_empty() {", "if commands > 0 || worth == 0 || self.batches.is_empty() {"),
+        ("src/ledger/claims/queue/in_flight.rs", "if commands >= min_concurrent || self.batches.is_empty() {", "if commands > 0 || min_concurrent == 0 || self.batches.is_empty() {"),
     ]),
     Mutant("H10", "what waits stands still for as long as a session hangs", "ledger::claims::queue::in_flight", [
         ("src/ledger/claims/queue/in_flight.rs", "Duration::from_millis(5);", "Duration::from_mins(5);"),
@@ -816,10 +816,10 @@ MUTANTS = [
         (PG_ENTRY_ROWS, "self.raw_of(answers).await.unwrap_or_default()\n        } else", "self.raw_of(answers).await?\n        } else"),
     ]),
     Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
-        (BATCH, "InsertOutcome::Unseen => losers.unseen.push(pending.chain),", "InsertOutcome::Unseen => self.deliver(pending.chain, pending.answer.unwrap_or_else(|| Err(lost()))),"),
+        (BATCH, "InsertOutcome::Unseen => not_inserted.unknown_conflicts.push(pending.key_queue),", "InsertOutcome::Unseen => self.answer_head(pending.key_queue, pending.answer.unwrap_or_else(|| Err(lost()))),"),
     ]),
     Mutant("G4", "what an insert gave back is loaded once more", "claims::duplicates", [
-        (BATCH, "                            losers.met.push(pending.chain);\n                            found.push(entry);\n", "                            drop(entry);\n                            losers.unseen.push(pending.chain);\n"),
+        (BATCH, "                            not_inserted.conflicts.push(pending.key_queue);\n                            found.push(entry);\n", "                            drop(entry);\n                            not_inserted.unknown_conflicts.push(pending.key_queue);\n"),
     ]),
     Mutant("K1", "an outdated server sends what it was about to send", "schema::level", [
         (STATEMENT, "    shared.outdated.check()?;\n", ""),
@@ -1004,7 +1004,7 @@ MUTANTS = [
         (PG_PURGE, "WHERE e.ctid = r.place AND e.key IS NOT DISTINCT FROM r.key\n", "WHERE e.ctid = r.place\n"),
     ]),
     Mutant("L55", "a late purge does not yield to claims", "ledger::upkeep::purge", [
-        (PURGE, "Pace::Late if beside_claims => took.mul_f64(YIELD)", "Pace::Late if beside_claims => took.mul_f64(YIELD * 0.1)"),
+        (PURGE, "NextStep::Late if beside_claims => took.mul_f64(YIELD)", "NextStep::Late if beside_claims => took.mul_f64(YIELD * 0.1)"),
     ]),
     Mutant("L56", "all of a batch are told that their outcome is unknown where that of one is", "ledger::claims::answers", [
         (ANSWERS, "self.caller.take() {", "self.caller.take().filter(|_| given.iter().all(Option::is_some)) {"),
@@ -1040,7 +1040,7 @@ MUTANTS = [
         ("src/ledger/claims/queue/mod.rs", "taken_after(last.since.elapsed())", "taken_after(last.since.elapsed() / 1_000)"),
     ]),
     Mutant("L16", "a claim of unknown outcome is granted once more where others came after it", "faults::", [
-        ("src/ledger/claims/round/decide.rs", "entry.map(|entry| entry.version) != request.over,", "entry.is_none() != request.over.is_none() && entry.is_some_and(|entry| entry.attempts < 2),"),
+        ("src/ledger/claims/round/decide.rs", "entry.map(|entry| entry.version) != request.replaced_version\n", "entry.is_none() != request.replaced_version.is_none() && entry.is_some_and(|entry| entry.attempts < 2)\n"),
     ]),
     Mutant("L17", "a claim of unknown outcome is granted once more where its entry was deleted since", "faults::", [
         ("src/ledger/claims/round/decide.rs", "request.unknown > 0 && entry.map", "request.unknown > 0 && entry.is_some() && entry.map"),
@@ -1094,7 +1094,7 @@ MUTANTS = [
         ("src/accounts/request_body.rs", "while *read < DRAINED_BYTES_MAX {", "while *read < usize::MAX {"),
     ]),
     Mutant("L18", "settlements that a full queue refuses wait as long as claims", "ledger::claims::queue", [
-        ("src/ledger/claims/queue/mod.rs", "later.settlement()", "later.claim()"),
+        ("src/ledger/claims/queue/mod.rs", "retry.settlement()", "retry.claim()"),
     ]),
     Mutant("M1", "a draining server says over HTTP that it is ready", "observe::", [
         ("src/server/observe/answer.rs", '"/readyz" if self.accepting.is() =>', '"/readyz" if self.accepting.is() || self.ledger.metrics().text().is_ok() =>'),
@@ -1112,7 +1112,7 @@ MUTANTS = [
         ("src/metrics/mod.rs", "        self.refused(&malformed.rejection);\n", ""),
     ]),
     Mutant("M6", "the queue's depth only grows", "observe::", [
-        (QUEUE, "                *waits -= chain.len();\n                chains", "                chains"),
+        (QUEUE, "                *waits -= key_queue.len();\n                key_queues", "                key_queues"),
     ]),
     Mutant("M7", "a chosen port for metrics that is taken is passed over", "observe::", [
         ("src/server/observe/mod.rs", "if by_default && error.kind()", "if (by_default || address.port() > 0) && error.kind()"),
@@ -1124,7 +1124,7 @@ MUTANTS = [
         ("src/ledger/answer_log.rs", "let allowed = self.lines < most;", "let allowed = self.lines < most.saturating_mul(1_000);"),
     ]),
     Mutant("M10", "the log does not tell that a message was parked", "observe::", [
-        ("src/ledger/answer_log.rs", "Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(Kind::Parked),",
+        ("src/ledger/answer_log.rs", "Ok(Reply::Failed { state: State::Parked(_), replayed: false, .. }) => Some(LogEvent::Parked),",
          "Ok(Reply::Failed { state: State::Parked(_), replayed: true, .. }) => Some(LogEvent::Parked),"),
     ]),
     Mutant("M11", "the log remembers every consumer", "ledger::answer_log", [
@@ -1140,7 +1140,7 @@ MUTANTS = [
         ("src/metrics/asked.rs", "self.who.as_ref().filter(|_| !self.answered)", "self.who.as_ref().filter(|who| self.answered && !who.named)"),
     ]),
     Mutant("M15", "duplicates take the lines of what is worse", "ledger::answer_log", [
-        ("src/ledger/answer_log.rs", "let most = if kind == Kind::Duplicate { LINES_MAX / 2 } else { LINES_MAX };", "let most = LINES_MAX;"),
+        ("src/ledger/answer_log.rs", "let most = if kind == LogEvent::Duplicate { LINES_MAX / 2 } else { LINES_MAX };", "let most = LINES_MAX;"),
     ]),
     Mutant("M16", "metrics do not tell that the store is gone", "observe::", [
         ("src/ledger/upkeep/probe.rs", "            shared.metrics.work().is_ready(is);\n", "            shared.metrics.work().is_ready(true);\n"),
@@ -1203,8 +1203,8 @@ MUTANTS = [
     Mutant("M36", "what is refused for its bytes is not counted", "edge::memory", [
         ("src/accounts/call.rs", "self.try_take(bytes).inspect_err(|refused| self.connection.refused(refused))", "self.try_take(bytes)"),
     ]),
-    Mutant("M30", "a session that could not be opened counts as opened", "ledger::opening", [
-        ("src/ledger/opening.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),
+    Mutant("M30", "a session that could not be opened counts as opened", "ledger::instrumented_store", [
+        ("src/ledger/instrumented_store.rs", "attempt.done = opened.is_ok();", "attempt.done = opened.is_ok() || opened.is_err();"),
     ]),
     Mutant("M37", "nobody is told how many entries a statement carries", "observe::", [
         ("src/metrics/work.rs", "sizes.observe(items(rows));", "sizes.observe(items(rows.min(1)));"),
@@ -2074,7 +2074,7 @@ MUTANTS = [
         ("src/domain/decide.rs", "if decision.answer.is_ok() {", "if decision.answer.is_ok() || decision.answer.is_err() {"),
     ]),
     Mutant("DE4", "a mark that cannot be written fails the answer", "faults::marks", [
-        (BATCH, "if let Some(refused) = chain.head.refused.take() {", "if let Some(refused) = chain.head.refused.take().filter(|_| false) {"),
+        (BATCH, "if let Some(refused) = key_queue.head.refused.take() {", "if let Some(refused) = key_queue.head.refused.take().filter(|_| false) {"),
     ]),
     Mutant("DE5", "a guessed Complete on Postgres does not look for marks", "claims::doubled", [
         (PG_ENTRIES, "doubled = CASE WHEN e.superseded_completes > 0", "doubled = CASE WHEN e.superseded_completes > 1"),
@@ -2086,7 +2086,7 @@ MUTANTS = [
         (PG_ENTRIES, "WHERE d.late OR d.attempts <> 1 OR d.doubled OR", "WHERE d.late OR d.attempts <> 1 OR"),
     ]),
     Mutant("DE8", "a mark waits for a locked row", "faults::marks", [
-        (FAILURES, "let refused = writers.and_then(without_refused).and_then(|chain| self.shared.locked.take(chain));", "let refused = writers.and_then(|chain| self.shared.locked.take(chain));"),
+        (FAILURES, "            .and_then(without_refused)\n            .and_then(|key_queue| self.shared", "            .and_then(|key_queue| self.shared"),
     ]),
     Mutant("DE9", "the history forgets the tokens", "stores::", [
         ("src/store/history.rs", "            t: one.token,\n", "            t: one.token.filter(|_| false),\n"),
@@ -2185,7 +2185,7 @@ MUTANTS = [
         ("src/ledger/waiting/line.rs", "        self.waiters.retain(|waiter| waiter.seat != seat);\n        self.next()", "        self.waiters.retain(|waiter| waiter.seat != seat);\n        Vec::new()"),
     ]),
     Mutant("WT2", "a repeat that waits is not told its own grant", "ledger::waiting", [
-        ("src/ledger/waiting/line.rs", "Who::Claims(claimant) if claimant == holder)", "Who::Claims(claimant) if claimant == holder && polled)"),
+        ("src/ledger/waiting/line.rs", "WaiterKind::Claims(claimant) if claimant == holder)", "WaiterKind::Claims(claimant) if claimant == holder && polled)"),
     ]),
     Mutant("WT3", "all calls look when the holder fails", "ledger::waiting", [
         ("src/ledger/waiting/line.rs", "        self.claimable = true;\n        self.next()", "        self.claimable = true;\n        self.call_all(|waiter| waiter.who != Who::LooksUp)"),
@@ -2254,7 +2254,7 @@ MUTANTS = [
         (HTTP_LEDGER, "if answered > begun + (held.until - begun) / 3:", "if answered > begun + 1_000:"),
     ]),
     Mutant("RL1", "a Lookup among Claims of a held row is refused", "faults::held", [
-        (FAILURES, "let (lookups, writers) = chain.split(|request| matches!(request.command, Command::Lookup));", "let (lookups, writers) = (None::<Chain>, Some(chain));"),
+        (FAILURES, "let (lookups, writers) = key_queue.split(|request| matches!(request.command, Command::Lookup));", "let (lookups, writers) = (None::<KeyQueue>, Some(key_queue));"),
     ]),
     Mutant("RL2", "a clock before the release is shown as sound", "wrong_clock", [
         (TOKEN_OFFSET_RPC, "behind: some(reading.behind_by()),", "behind: some(reading.mark.saturating_sub(reading.token_clock())),"),
@@ -2336,7 +2336,7 @@ MUTANTS = [
         (CODEC, "(server.room_for_claims)(fields.items)", "(server.room_for_claims)(0)"),
     ]),
     Mutant("UB4", "claims are refused unread for which a new consumer finds room", "claims::queue::tests", [
-        (QUEUE, "let small = |_: &Waiting| commands <= few(self.commands_max);", "let small = |_: &Waiting| commands > self.commands_max;"),
+        (QUEUE, "let small = |_: &Waiting| commands <= small_backlog_max(self.commands_max);", "let small = |_: &Waiting| commands > self.commands_max;"),
     ]),
     Mutant("UB5", "fields that the decoder leaves out count as items", "accounts::fields", [
         ("src/accounts/fields.rs", "    Some(tag == ITEMS)\n", "    Some(tag <= 5)\n"),

@@ -1,5 +1,5 @@
-//! Quotas: how many claims this server takes a second for one consumer. Settlements are never counted, so
-//! that what was granted can always be ended.
+//! Quotas: the rate limit of claims a second for one consumer, as a token bucket. Settlements are never counted, so that
+//! a granted claim can always be ended.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -10,15 +10,15 @@ use crate::ledger::runtime::{Instant, Mutex};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a consumer has left: as much as a second brings at the most.
+/// The token bucket of one consumer. It holds at most what one second brings.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// When it is full again. Each claim takes its share of a second.
+    /// When the bucket is full again. Each claim moves it by its share of a second.
     full_at: Instant,
 }
 
 impl Bucket {
-    /// Takes one claim; or says after how long one will be taken.
+    /// Takes one claim; `Err` has the time after which the next claim is accepted.
     fn take(&mut self, per_second: u32, now: Instant) -> Result<(), Duration> {
         let next = self.full_at.max(now) + SECOND / per_second;
         let missing = next.saturating_duration_since(now);
@@ -30,16 +30,16 @@ impl Bucket {
     }
 }
 
-/// The buckets that are not full: a full one is as good as none, so that there are never many more than
-/// consumers that claimed within the last second.
+/// The buckets that are not full. A missing bucket counts as full, so the map has hardly more buckets than consumers that
+/// claimed within the last second.
 #[derive(Debug, Default)]
 struct Buckets {
     by_consumer: HashMap<String, Bucket>,
-    /// Beyond so many the full ones go.
+    /// Full buckets are removed once there are this many.
     tidy_at: usize,
 }
 
-/// So many are kept without looking.
+/// Below this number of buckets, no full bucket is removed.
 const TIDY_MIN: usize = 1_024;
 
 impl Buckets {
@@ -60,7 +60,7 @@ impl Buckets {
 pub(crate) struct Quotas(Mutex<Buckets>);
 
 impl Quotas {
-    /// Lets one claim pass, or refuses it.
+    /// Accepts one claim, or refuses it.
     pub(crate) fn admit(&self, consumer: &str, policy: &Policy) -> Result<(), Rejection> {
         let Some(per_second) = u32::try_from(policy.claims_per_second).ok().filter(|&quota| quota > 0) else {
             return Ok(());
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_brings_as_many_as_the_quota() {
+    fn one_second_accepts_as_many_claims_as_the_quota() {
         for quota in [1, 3, 5, 7, 1_000, 1_000_000] {
             let now = Instant::now();
             let mut bucket = Bucket { full_at: now };
@@ -93,13 +93,13 @@ mod tests {
             }
             let wait = bucket.take(quota, now).unwrap_err();
             assert!(wait > Duration::ZERO && wait <= SECOND / quota, "{wait:?}");
-            assert!(bucket.take(quota, now + wait).is_ok(), "as was told");
+            assert!(bucket.take(quota, now + wait).is_ok(), "accepted after the retry-after");
             assert!(bucket.take(quota, now + wait).is_err(), "no more than one");
         }
     }
 
     #[test]
-    fn what_is_not_used_is_kept_for_one_second() {
+    fn an_unused_quota_is_kept_for_one_second() {
         let now = Instant::now();
         let mut bucket = Bucket { full_at: now };
         let later = now + Duration::from_hours(1);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_quota_counts_at_once() {
+    fn a_changed_quota_counts_immediately() {
         let now = Instant::now();
         let mut bucket = Bucket { full_at: now };
         while bucket.take(5, now).is_ok() {}
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn full_buckets_go() {
+    fn full_buckets_are_removed() {
         let mut buckets = Buckets::default();
         let start = Instant::now();
         for number in 0..100_000_u32 {

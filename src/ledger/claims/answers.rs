@@ -1,5 +1,5 @@
-//! Whom a command's answer goes to. The answers of a call of many commands go together, once the last one is there: its
-//! caller can do nothing with a part of them, and would be woken for each.
+//! Where the answer of a command is sent. The answers of a call of many commands are sent together once the last one is
+//! there: the caller can do nothing with a part of them, and would be woken for each.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,17 +8,17 @@ use tokio::sync::oneshot;
 use crate::domain::Answer;
 use crate::ledger::runtime::Mutex;
 
-/// Whom one command's answer goes to. Dropped without an answer it tells nothing: what became of the command is unknown.
+/// Where the answer of one command is sent. If it is dropped without an answer, the outcome of the command is unknown.
 pub(crate) enum AnswerTo {
     /// A call of this one command.
     Call(oneshot::Sender<Answer>),
     /// A call of many commands, among them this one.
-    Item { answers: Arc<Answers>, place: usize },
+    Item { answers: Arc<BatchAnswers>, place: usize },
 }
 
 impl AnswerTo {
     #[cfg(all(test, not(feature = "shuttle")))]
-    pub(super) fn nobody() -> AnswerTo {
+    pub(super) fn no_caller() -> AnswerTo {
         AnswerTo::Call(oneshot::channel().0)
     }
 
@@ -31,7 +31,7 @@ impl AnswerTo {
         }
     }
 
-    /// The caller has gone away.
+    /// Whether the caller has gone away.
     pub(super) fn is_closed(&self) -> bool {
         match self {
             AnswerTo::Call(caller) => caller.is_closed(),
@@ -39,7 +39,7 @@ impl AnswerTo {
         }
     }
 
-    /// Its call consists of this one command: no other answer waits for this one.
+    /// Whether its call consists of this one command: no other answer waits for this one.
     pub(super) fn is_alone(&self) -> bool {
         match self {
             AnswerTo::Call(_) => true,
@@ -48,23 +48,24 @@ impl AnswerTo {
     }
 }
 
-/// The answers of one call of many commands, as far as they are there. The last one that lets go of it sends them.
-pub(crate) struct Answers {
+/// The answers of one call of many commands. Dropping the last reference sends them.
+pub(crate) struct BatchAnswers {
     commands: usize,
     given: Mutex<Vec<Option<Answer>>>,
     caller: Option<oneshot::Sender<Vec<Option<Answer>>>>,
 }
 
-impl Answers {
-    /// For so many commands; and where they arrive, in the order of the commands. None: it is unknown what became of one.
-    pub(crate) fn of(commands: usize) -> (Arc<Answers>, oneshot::Receiver<Vec<Option<Answer>>>) {
+impl BatchAnswers {
+    /// For a call of this number of commands; and where the answers arrive, in the order of the commands. `None` stands for an
+    /// unknown outcome.
+    pub(crate) fn of(commands: usize) -> (Arc<BatchAnswers>, oneshot::Receiver<Vec<Option<Answer>>>) {
         let (caller, arrive) = oneshot::channel();
         let mut given = Vec::with_capacity(commands);
         given.resize_with(commands, || None);
-        (Arc::new(Answers { commands, given: Mutex::new(given), caller: Some(caller) }), arrive)
+        (Arc::new(BatchAnswers { commands, given: Mutex::new(given), caller: Some(caller) }), arrive)
     }
 
-    /// The answer to the command at this place.
+    /// Sets the answer to the command with this index.
     pub(crate) fn put(&self, place: usize, answer: Answer) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(given) = given.get_mut(place) {
@@ -73,7 +74,7 @@ impl Answers {
     }
 }
 
-impl Drop for Answers {
+impl Drop for BatchAnswers {
     fn drop(&mut self) {
         let given = self.given.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(caller) = self.caller.take() {
@@ -92,29 +93,32 @@ mod tests {
     }
 
     #[test]
-    fn the_answers_of_a_call_arrive_together_in_the_order_of_its_commands() {
-        let (answers, mut arrive) = Answers::of(4);
+    fn batch_answers_are_sent_together_in_the_order_of_the_commands() {
+        let (answers, mut arrive) = BatchAnswers::of(4);
         let to = |place| AnswerTo::Item { answers: Arc::clone(&answers), place };
         let (second, third, fourth) = (to(1), to(2), to(3));
-        answers.put(0, answer("refused at once"));
+        answers.put(0, answer("refused immediately"));
         drop(answers);
         fourth.send(answer("d"));
         drop(third);
         assert!(arrive.try_recv().is_err(), "one of them is not there");
         second.send(answer("b"));
         let arrived = arrive.try_recv().unwrap();
-        assert_eq!(arrived, [Some(answer("refused at once")), Some(answer("b")), None, Some(answer("d"))]);
+        assert_eq!(
+            arrived,
+            [Some(answer("refused immediately")), Some(answer("b")), None, Some(answer("d"))]
+        );
     }
 
     #[test]
     fn a_caller_that_has_gone_is_known_to_each_of_its_commands() {
-        let (answers, arrive) = Answers::of(2);
+        let (answers, arrive) = BatchAnswers::of(2);
         let all = [0, 1].map(|place| AnswerTo::Item { answers: Arc::clone(&answers), place });
         assert!(all.iter().all(|one| !one.is_closed()));
         drop(arrive);
         assert!(all.iter().all(AnswerTo::is_closed));
         for one in all {
-            one.send(answer("nobody reads it"));
+            one.send(answer("not read"));
         }
     }
 }

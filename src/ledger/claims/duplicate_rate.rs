@@ -1,31 +1,31 @@
-//! What the claims of late have met, and what is guessed of the next ones.
+//! Estimates the duplicate rate of recent claims, and decides whether to insert optimistically or to load first.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How much of the past counts: about so many claims.
+/// Weight of the past in the moving average: about this number of claims.
 const CLAIMS: u32 = 512;
-/// All of them have met an entry.
+/// A duplicate rate of one.
 const ALL: u32 = 1 << 16;
 
-/// New messages are claimed cheapest by an insert without a look before it. An insert that meets an entry costs more than
-/// a look: where most messages come again, as in a replay, claims look first.
+/// New messages are claimed cheapest by an optimistic insert. An insert that meets an entry costs more than a load, so claims
+/// load first while most messages are duplicates, as in a replay.
 #[derive(Debug, Default)]
-pub(in crate::ledger) struct Guess {
-    /// The share of claims that have met an entry, of `ALL`.
+pub(in crate::ledger) struct DuplicateRate {
+    /// The share of recent claims that met an entry, in parts of `ALL`.
     met: AtomicU32,
 }
 
-impl Guess {
-    /// A claim is guessed to find no entry.
-    pub(super) fn is_new(&self) -> bool {
+impl DuplicateRate {
+    /// Whether a claim is expected to find no entry.
+    pub(super) fn expects_new(&self) -> bool {
         self.met.load(Ordering::Relaxed) <= ALL / 2
     }
 
-    /// So many claims have met an entry, of all that were looked at together.
-    pub(super) fn note(&self, met: usize, of: usize) {
+    /// Records that `met` of `of` claims met an entry.
+    pub(super) fn record(&self, met: usize, of: usize) {
         let weight = u32::try_from(of).unwrap_or(CLAIMS).min(CLAIMS);
         let now = u32::try_from(met.min(of) * ALL as usize / of.max(1)).unwrap_or(ALL);
-        // Workers that note at the same time may overwrite each other: it is a guess.
+        // Workers that record concurrently may overwrite each other: it is an estimate.
         let before = self.met.load(Ordering::Relaxed);
         let after = (before * (CLAIMS - weight) + now * weight) / CLAIMS;
         self.met.store(after, Ordering::Relaxed);
@@ -37,10 +37,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_look_first_where_most_meet_an_entry() {
-        let guess = Guess::default();
-        // How many claims were looked at together, how many of them have met an entry, how often; and the guess.
-        for (of, met, times, is_new) in [
+    fn claims_load_first_while_most_are_duplicates() {
+        let rate = DuplicateRate::default();
+        // The number of claims recorded together, how many of them met an entry, how often; and the expectation.
+        for (of, met, times, expects_new) in [
             (1, 0, 100, true),
             (1, 1, 300, true),
             (1, 1, 100, false),
@@ -51,8 +51,8 @@ mod tests {
             (1_000, 900, 1, false),
             (10, 1, 200, true),
         ] {
-            (0..times).for_each(|_| guess.note(met, of));
-            assert_eq!(guess.is_new(), is_new, "{times} times {met} of {of}");
+            (0..times).for_each(|_| rate.record(met, of));
+            assert_eq!(rate.expects_new(), expects_new, "{times} times {met} of {of}");
         }
     }
 }

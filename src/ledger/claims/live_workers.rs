@@ -1,5 +1,5 @@
-//! How many workers have a session. One that has none leaves the work to the others; only where none has one
-//! are callers refused.
+//! How many workers have a session. A worker without one leaves the work to the others; callers are refused only while no
+//! worker has a session.
 
 use std::time::Duration;
 
@@ -9,48 +9,48 @@ use crate::ledger::runtime::pause;
 
 /// The workers that have a session.
 #[derive(Debug)]
-pub(crate) struct Crew {
-    at_work: watch::Sender<usize>,
-    /// The store answered somebody: it is worth while to try again.
+pub(crate) struct LiveWorkers {
+    live: watch::Sender<usize>,
+    /// The store answered another session: an attempt to connect is worthwhile again.
     answers: Notify,
 }
 
-impl Default for Crew {
-    fn default() -> Crew {
-        Crew { at_work: watch::Sender::new(0), answers: Notify::new() }
+impl Default for LiveWorkers {
+    fn default() -> LiveWorkers {
+        LiveWorkers { live: watch::Sender::new(0), answers: Notify::new() }
     }
 }
 
-/// A worker that has a session, for as long as it has it.
-pub(super) struct AtWork<'a>(&'a Crew);
+/// Counts one worker as live until this is dropped.
+pub(super) struct LiveWorker<'a>(&'a LiveWorkers);
 
-impl Drop for AtWork<'_> {
+impl Drop for LiveWorker<'_> {
     fn drop(&mut self) {
-        self.0.at_work.send_modify(|number| *number -= 1);
+        self.0.live.send_modify(|number| *number -= 1);
     }
 }
 
-impl Crew {
-    pub(super) fn at_work(&self) -> AtWork<'_> {
-        self.at_work.send_modify(|number| *number += 1);
-        AtWork(self)
+impl LiveWorkers {
+    pub(super) fn add(&self) -> LiveWorker<'_> {
+        self.live.send_modify(|number| *number += 1);
+        LiveWorker(self)
     }
 
-    /// How many workers have a session.
-    pub(crate) fn at_work_now(&self) -> usize {
-        *self.at_work.borrow()
+    /// Number of workers that have a session.
+    pub(crate) fn count(&self) -> usize {
+        *self.live.borrow()
     }
 
-    /// Resolves once some worker has a session.
+    /// Resolves once a worker has a session.
     pub(super) async fn any(&self) {
-        // It lives as long as its sender, which is here.
-        let _some = self.at_work.subscribe().wait_for(|number| *number > 0).await.is_ok();
+        // Never fails: the sender lives as long as `self`.
+        let _some = self.live.subscribe().wait_for(|number| *number > 0).await.is_ok();
     }
 
-    /// Resolves once no worker has had a session for so long.
+    /// Resolves once no worker has had a session for this long.
     pub(super) async fn none_for(&self, time: Duration) {
         loop {
-            let _none = self.at_work.subscribe().wait_for(|number| *number == 0).await.is_ok();
+            let _none = self.live.subscribe().wait_for(|number| *number == 0).await.is_ok();
             let any = self.any();
             tokio::select! {
                 biased;
@@ -60,13 +60,13 @@ impl Crew {
         }
     }
 
-    /// Somebody else was answered by the store.
-    pub(crate) fn store_answers(&self) {
+    /// Notes that the store answered another session.
+    pub(crate) fn store_answered(&self) {
         self.answers.notify_waiters();
     }
 
-    /// Rests before the next try; for less where the store answers somebody meanwhile.
-    pub(super) async fn rest(&self, time: Duration) {
+    /// Waits before the next attempt to connect; shorter if the store answers another session meanwhile.
+    pub(super) async fn back_off(&self, time: Duration) {
         tokio::select! {
             biased;
             () = self.answers.notified() => {}

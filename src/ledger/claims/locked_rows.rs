@@ -1,7 +1,6 @@
-//! Entries whose rows somebody else holds: another session of the database, a server that was stopped in the
-//! middle of a change. They are remembered, so that a batch waits for such a row once, and not again: claims
-//! and renewals are refused from memory, what ends a claim waits here, without a session, until the row is
-//! free or its caller has gone.
+//! Entries whose rows are locked by another writer: another session of the database, or a server that was stopped in the
+//! middle of a change. They are remembered, so that only one batch waits for such a row lock: claims and renewals are refused
+//! from memory, and settlements that end a claim wait here, without a session, until the row is free or the caller is gone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -12,116 +11,116 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::domain::{Command, Key, KeyHash, Reason, Rejection, Settle, Span};
-use crate::ledger::claims::request::{Chain, Request};
+use crate::ledger::claims::request::{KeyQueue, Request};
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 
-/// How often somebody looks whether the rows are free.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// For how long a row counts as held that could not be seen (an insert under way), or at which nobody can look.
+/// How often the rows are checked.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
+/// How long a row counts as locked if its lock is not visible (an insert under way), or if it cannot be checked.
 const REMEMBERED_FOR: Duration = Duration::from_secs(1);
-/// How long a look may take before another worker looks.
-const LOOK_WITHIN: Duration = Duration::from_secs(5);
-/// How many rows are remembered; a look reads all of them.
+/// How long a check may take before another worker starts one.
+const CHECK_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum number of rows that are remembered; one check reads all of them.
 const ROWS_MAX: usize = crate::store::ROWS_MAX;
-/// How many commands may wait.
+/// Maximum number of commands that wait.
 const WAITING_MAX: usize = 1_000;
-/// For how long a settlement of a batch waits: its neighbours are answered together with it.
+/// How long an item of a batch waits: the other items of its call are answered together with it.
 const BATCH_WAIT: Duration = Duration::from_millis(750);
 
-/// A row that somebody holds.
-struct Held {
+/// A row that is locked by another writer.
+struct LockedRow {
     key: Key,
-    /// Until then it counts as held whatever a look shows.
+    /// Until then it counts as locked, whatever a check shows.
     until: Instant,
-    /// When it was last seen to be held.
+    /// When it was last seen to be locked.
     seen: Instant,
 }
 
-impl Held {
-    /// It was seen not long ago: nobody is refused from an old memory.
-    fn counts(&self) -> bool {
+impl LockedRow {
+    /// Whether it was seen recently: no caller is refused from an old memory.
+    fn is_recent(&self) -> bool {
         self.seen.elapsed() < REMEMBERED_FOR
     }
 }
 
 struct Waiting {
-    chain: Chain,
-    /// When the items of batches among it are refused; none: there are none, and the others wait for as long as
+    key_queue: KeyQueue,
+    /// When the items of batches among the commands are refused; `None` if it has no such items: the others wait as long as
     /// their callers do.
     until: Option<Instant>,
 }
 
 #[derive(Default)]
 struct Rows {
-    held: HashMap<KeyHash, Held>,
+    locked: HashMap<KeyHash, LockedRow>,
     waiting: Vec<Waiting>,
-    /// Since when somebody looks; a worker may die over it.
-    looking: Option<Instant>,
-    looked: Option<Instant>,
+    /// Start of the check under way, whose worker may die.
+    checking: Option<Instant>,
+    checked_at: Option<Instant>,
 }
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Locked {
+pub(crate) struct LockedRows {
     rows: Mutex<Rows>,
-    /// Whether there are any: what every batch asks.
+    /// Whether any row is locked: the question of every batch, answered without the lock.
     some: AtomicBool,
     came: Notify,
 }
 
-impl Locked {
-    /// Whether a row counts as held.
-    pub(super) fn holds(&self, key: KeyHash) -> bool {
-        self.some.load(Ordering::Acquire) && self.rows().held.get(&key).is_some_and(Held::counts)
+impl LockedRows {
+    /// Whether a row counts as locked.
+    pub(super) fn is_locked(&self, key: KeyHash) -> bool {
+        self.some.load(Ordering::Acquire) && self.rows().locked.get(&key).is_some_and(LockedRow::is_recent)
     }
 
-    /// These rows are held. With `unseen` a look cannot tell when they are free.
-    pub(super) fn remember<'k>(&self, keys: impl Iterator<Item = &'k Key>, unseen: bool) {
+    /// Remembers locked rows. With `invisible`, a check cannot show when they are free.
+    pub(super) fn remember<'k>(&self, keys: impl Iterator<Item = &'k Key>, invisible: bool) {
         let now = Instant::now();
-        let until = if unseen { now + REMEMBERED_FOR } else { now };
+        let until = if invisible { now + REMEMBERED_FOR } else { now };
         let mut rows = self.rows();
         for key in keys {
-            let full = rows.held.len() >= ROWS_MAX;
-            match rows.held.entry(key.hash()) {
+            let full = rows.locked.len() >= ROWS_MAX;
+            match rows.locked.entry(key.hash()) {
                 Slot::Occupied(mut slot) => {
-                    let held = slot.get_mut();
-                    (held.until, held.seen) = (held.until.max(until), now);
+                    let locked = slot.get_mut();
+                    (locked.until, locked.seen) = (locked.until.max(until), now);
                 }
                 Slot::Vacant(slot) if !full => {
-                    slot.insert(Held { key: key.clone(), until, seen: now });
+                    slot.insert(LockedRow { key: key.clone(), until, seen: now });
                 }
                 Slot::Vacant(_) => {}
             }
         }
-        rows.looked.get_or_insert(now);
+        rows.checked_at.get_or_insert(now);
         drop(rows);
         self.some.store(true, Ordering::Release);
         self.came.notify_one();
     }
 
-    /// A chain whose row is held: what ends a claim waits, where there is room. The others are given back.
-    pub(super) fn take(&self, chain: Chain) -> Option<Chain> {
+    /// Settlements that end a claim wait for the locked row, if there is space. Returns all other commands.
+    pub(super) fn enqueue(&self, key_queue: KeyQueue) -> Option<KeyQueue> {
         let mut rows = self.rows();
-        let waiting: usize = rows.waiting.iter().map(|waiting| waiting.chain.len()).sum();
+        let waiting: usize = rows.waiting.iter().map(|waiting| waiting.key_queue.len()).sum();
         if waiting >= WAITING_MAX {
-            return Some(chain);
+            return Some(key_queue);
         }
-        let (ends, others) = chain.split(ends_a_claim);
-        let Some(chain) = ends else { return others };
+        let (ends, others) = key_queue.split(ends_a_claim);
+        let Some(key_queue) = ends else { return others };
         let now = Instant::now();
-        let until = chain.requests().any(|request| !request.to.is_alone()).then(|| now + BATCH_WAIT);
-        // A look may have found it free a moment ago: the next one lets the chain go on.
-        let held = || Held { key: chain.key.clone(), until: now, seen: now };
-        rows.held.entry(chain.key.hash()).or_insert_with(held);
-        rows.waiting.push(Waiting { chain, until });
+        let until = key_queue.requests().any(|request| !request.to.is_alone()).then(|| now + BATCH_WAIT);
+        // A check may have found the row free a moment ago: then the next one releases these commands.
+        let locked = || LockedRow { key: key_queue.key.clone(), until: now, seen: now };
+        rows.locked.entry(key_queue.key.hash()).or_insert_with(locked);
+        rows.waiting.push(Waiting { key_queue, until });
         drop(rows);
         self.some.store(true, Ordering::Release);
         self.came.notify_one();
         others
     }
 
-    /// Resolves when somebody should look; then nobody else is asked to.
-    pub(super) async fn look_due(&self) -> Vec<Key> {
+    /// Resolves when a check is due, for one worker.
+    pub(super) async fn check_due(&self) -> Vec<Key> {
         loop {
             let came = self.came.notified();
             if !self.some.load(Ordering::Acquire) {
@@ -135,61 +134,61 @@ impl Locked {
         }
     }
 
-    /// The keys to look at; or when to ask again.
+    /// The keys to check; `Err` has the time to wait.
     fn due(&self) -> Result<Vec<Key>, Duration> {
         let mut rows = self.rows();
-        if rows.looking.is_some_and(|since| since.elapsed() < LOOK_WITHIN) {
-            return Err(LOOK_EVERY);
+        if rows.checking.is_some_and(|since| since.elapsed() < CHECK_WITHIN) {
+            return Err(CHECK_EVERY);
         }
-        let wait = rows.looked.map_or(Duration::ZERO, |at| LOOK_EVERY.saturating_sub(at.elapsed()));
+        let wait = rows.checked_at.map_or(Duration::ZERO, |at| CHECK_EVERY.saturating_sub(at.elapsed()));
         if wait > Duration::ZERO {
             return Err(wait);
         }
-        rows.looking = Some(Instant::now());
-        let mut keys: Vec<Key> = rows.held.values().map(|held| held.key.clone()).collect();
+        rows.checking = Some(Instant::now());
+        let mut keys: Vec<Key> = rows.locked.values().map(|locked| locked.key.clone()).collect();
         keys.sort_by_key(Key::hash);
         Ok(keys)
     }
 
-    /// What a look showed: these are still held; none: nobody could look. Gives back the chains that may go on,
-    /// and those that waited for too long.
-    pub(super) fn looked(&self, still: Option<&[KeyHash]>) -> (Vec<Chain>, Vec<Chain>) {
+    /// Takes the result of a check: the rows that are still locked, or `None` if the check failed. Returns the commands that may
+    /// go on, and those that waited too long.
+    pub(super) fn checked(&self, still: Option<&[KeyHash]>) -> (Vec<KeyQueue>, Vec<KeyQueue>) {
         let now = Instant::now();
         let mut rows = self.rows();
-        rows.looking = None;
-        rows.looked = Some(now);
-        rows.held.retain(|key, held| match still {
+        rows.checking = None;
+        rows.checked_at = Some(now);
+        rows.locked.retain(|key, locked| match still {
             Some(still) if still.contains(key) => {
-                held.seen = now;
+                locked.seen = now;
                 true
             }
-            Some(_) => held.until > now,
-            None => held.counts(),
+            Some(_) => locked.until > now,
+            None => locked.is_recent(),
         });
         let (mut free, mut late) = (Vec::new(), Vec::new());
         for waiting in std::mem::take(&mut rows.waiting) {
-            let (Some(chain), _gone) = waiting.chain.split(|request| !request.to.is_closed()) else {
+            let (Some(key_queue), _gone) = waiting.key_queue.split(|request| !request.to.is_closed()) else {
                 continue;
             };
-            if !rows.held.get(&chain.key.hash()).is_some_and(Held::counts) {
-                free.push(chain);
+            if !rows.locked.get(&key_queue.key.hash()).is_some_and(LockedRow::is_recent) {
+                free.push(key_queue);
             } else if waiting.until.is_some_and(|until| until <= now) {
-                let (patient, items) = chain.split(|request| request.to.is_alone());
+                let (patient, items) = key_queue.split(|request| request.to.is_alone());
                 late.extend(items);
-                rows.waiting.extend(patient.map(|chain| Waiting { chain, until: None }));
+                rows.waiting.extend(patient.map(|key_queue| Waiting { key_queue, until: None }));
             } else {
-                rows.waiting.push(Waiting { chain, until: waiting.until });
+                rows.waiting.push(Waiting { key_queue, until: waiting.until });
             }
         }
-        self.some.store(!rows.held.is_empty(), Ordering::Release);
+        self.some.store(!rows.locked.is_empty(), Ordering::Release);
         (free, late)
     }
 
-    /// All that wait: the server stops.
-    pub(super) fn end(&self) -> Vec<Chain> {
+    /// Removes all waiting commands: the server stops.
+    pub(super) fn drain(&self) -> Vec<KeyQueue> {
         let mut rows = self.rows();
-        rows.held.clear();
-        std::mem::take(&mut rows.waiting).into_iter().map(|waiting| waiting.chain).collect()
+        rows.locked.clear();
+        std::mem::take(&mut rows.waiting).into_iter().map(|waiting| waiting.key_queue).collect()
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -204,8 +203,8 @@ fn ends_a_claim(request: &Request) -> bool {
     }
 }
 
-/// The refusal of a call whose row somebody else holds.
-pub(super) fn row_held() -> Rejection {
+/// The refusal of a call whose row another writer has locked.
+pub(super) fn row_locked() -> Rejection {
     Rejection {
         retry_after: Some(Span::from_secs(1)),
         ..Rejection::new(

@@ -1,4 +1,4 @@
-//! Claims and settlements: calls wait in a queue, workers carry them out in batches, each on a session of its own.
+//! Claims and settlements: calls wait in a queue, and workers carry them out in batches, each worker on its own session.
 
 pub(super) mod admission;
 pub(super) mod answers;

@@ -1,5 +1,5 @@
-//! Commands for one key that wait together: those of one call stay in their order, and those of other calls join
-//! behind them.
+//! The per-key queue: commands for one key that wait together. The commands of one call keep their order, and those of other
+//! calls are appended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use crate::domain::{Answer, Command, Key, Rejection};
 use crate::ledger::runtime::Instant;
 use crate::traces::CallSpan;
 
-/// One command and whom to answer.
+/// One command, and where its answer is sent.
 pub(crate) struct Request {
     pub(super) command: Command,
     pub(super) to: AnswerTo,
     pub(super) span: CallSpan,
     /// How often it lost a race.
     pub(super) rounds: u32,
-    /// How often it is unknown whether it was applied.
+    /// How often its outcome was unknown.
     pub(super) unknown: u32,
-    /// Where that is unknown: the version of the entry that its change would have replaced; none: it was inserted.
-    pub(super) over: Option<i64>,
-    /// A try of it whose outcome is unknown found the lease over, and renewed it.
+    /// If the outcome is unknown: the version of the entry that its change would have replaced; `None` if it was inserted.
+    pub(super) replaced_version: Option<i64>,
+    /// An earlier try with unknown outcome found the lease over, and renewed it.
     pub(super) revived: bool,
-    /// It was refused by a decision that leaves a mark: its answer, whatever becomes of the write of the mark.
+    /// The refusal by a decision that leaves a mark on the entry: it stands, whether or not the mark is written.
     pub(super) refused: Option<Rejection>,
-    /// Its bytes, once it is in the queue and until it is answered.
-    held: Option<Held>,
+    /// Its bytes, from when it is queued until it is answered.
+    counted: Option<CountedBytes>,
 }
 
-/// Bytes that count towards the queue's, wherever their request is: what a worker has taken is in memory too.
-struct Held {
+/// Bytes that count towards the bound of the queue, also while a worker has the request: it is in memory too.
+struct CountedBytes {
     bytes: usize,
     of: Arc<AtomicUsize>,
 }
 
-impl Drop for Held {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::SeqCst);
     }
@@ -43,8 +43,18 @@ impl Drop for Held {
 
 impl Request {
     pub(crate) fn new(command: Command, to: AnswerTo, span: CallSpan) -> Request {
-        let (rounds, unknown, over, revived) = (0, 0, None, false);
-        Request { command, to, span, rounds, unknown, over, revived, refused: None, held: None }
+        let (rounds, unknown, replaced_version, revived) = (0, 0, None, false);
+        Request {
+            command,
+            to,
+            span,
+            rounds,
+            unknown,
+            replaced_version,
+            revived,
+            refused: None,
+            counted: None,
+        }
     }
 
     /// The caller has gone away before anything was sent to the store.
@@ -53,41 +63,41 @@ impl Request {
     }
 }
 
-/// Commands for one key, to be carried out one after the other.
-pub(crate) struct Chain {
+/// Commands for one key, carried out in order.
+pub(crate) struct KeyQueue {
     pub(super) key: Key,
-    /// Elsewhere, since a chain moves from one list to the next a dozen times before it is answered.
+    /// Boxed, since a per-key queue moves a dozen times between lists before it is answered.
     pub(super) head: Box<Request>,
     pub(super) later: VecDeque<Request>,
-    /// The head's guess was wrong, or the head has none: load first.
+    /// The optimistic path failed for the head, or the head does not have one: load first.
     pub(super) must_load: bool,
-    /// How many of its commands are decided together, at the most; zero: as many as a batch takes.
+    /// Maximum number of its commands that are decided together; zero: as many as a batch has.
     pub(super) together: usize,
-    /// When the first of them came.
+    /// When the first command arrived.
     pub(super) since: Instant,
 }
 
-impl Chain {
-    pub(crate) fn new(key: Key, head: Request, since: Instant) -> Chain {
-        Chain { key, head: Box::new(head), later: VecDeque::new(), must_load: false, together: 0, since }
+impl KeyQueue {
+    pub(crate) fn new(key: Key, head: Request, since: Instant) -> KeyQueue {
+        KeyQueue { key, head: Box::new(head), later: VecDeque::new(), must_load: false, together: 0, since }
     }
 
-    /// It is known that its key has an entry, so that no insert is tried before the load.
-    pub(crate) fn loads_first(self) -> Chain {
-        Chain { must_load: true, ..self }
+    /// Its key is known to have an entry, so no optimistic insert is tried before the load.
+    pub(crate) fn loads_first(self) -> KeyQueue {
+        KeyQueue { must_load: true, ..self }
     }
 
     pub(crate) fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The next command of the same call.
+    /// Appends the next command of the same call.
     pub(crate) fn push(&mut self, request: Request) {
         self.later.push_back(request);
     }
 
-    /// Commands of other calls for the same key come after these.
-    pub(super) fn join(&mut self, other: Chain) {
+    /// Appends commands of other calls for the same key.
+    pub(super) fn append(&mut self, other: KeyQueue) {
         self.later.push_back(*other.head);
         self.later.extend(other.later);
     }
@@ -96,12 +106,12 @@ impl Chain {
         1 + self.later.len()
     }
 
-    /// Whether none of its commands can change the entry.
+    /// Whether all commands are Lookups, which cannot change the entry.
     pub(super) fn only_looks(&self) -> bool {
         self.requests().all(|request| matches!(request.command, Command::Lookup))
     }
 
-    /// The bytes of one of its commands: the key counts for each, since each call brought its own.
+    /// Bytes of one command: the key counts for each, since each call brought a copy.
     fn bytes_of(&self, request: &Request) -> usize {
         self.key.bytes() + request.command.payload_bytes()
     }
@@ -110,13 +120,13 @@ impl Chain {
         self.requests().map(|request| self.bytes_of(request)).sum()
     }
 
-    /// Counts its bytes towards these until each command is answered.
-    pub(super) fn hold(&mut self, of: &Arc<AtomicUsize>) {
+    /// Counts its bytes towards this counter until each command is answered.
+    pub(super) fn count_bytes(&mut self, of: &Arc<AtomicUsize>) {
         of.fetch_add(self.bytes(), Ordering::SeqCst);
         let key = self.key.bytes();
         for request in self.requests_mut() {
             let bytes = key + request.command.payload_bytes();
-            request.held = Some(Held { bytes, of: Arc::clone(of) });
+            request.counted = Some(CountedBytes { bytes, of: Arc::clone(of) });
         }
     }
 
@@ -128,38 +138,38 @@ impl Chain {
         std::iter::once(&mut *self.head).chain(&mut self.later)
     }
 
-    /// Answers the head; what is left goes on with the next command.
-    pub(super) fn answer(mut self, answer: Answer) -> Option<Chain> {
+    /// Answers the head; returns the rest, which goes on with the next command.
+    pub(super) fn answer(mut self, answer: Answer) -> Option<KeyQueue> {
         let next = self.later.pop_front();
         self.head.to.send(answer);
-        Some(Chain { head: Box::new(next?), must_load: true, ..self })
+        Some(KeyQueue { head: Box::new(next?), must_load: true, ..self })
     }
 
-    /// Refuses all of its commands, of which none was sent.
+    /// Refuses all commands, none of which was sent.
     pub(super) fn answer_all(self, refused: &Rejection) {
         let mut rest = Some(self);
-        while let Some(chain) = rest {
-            rest = chain.answer(Err(refused.clone()));
+        while let Some(key_queue) = rest {
+            rest = key_queue.answer(Err(refused.clone()));
         }
     }
 
-    /// What is left without those whose callers went away before anything was sent to the store.
-    pub(super) fn without_abandoned(self) -> Option<Chain> {
+    /// The rest, without commands whose callers went away before anything was sent to the store.
+    pub(super) fn without_abandoned(self) -> Option<KeyQueue> {
         if self.requests().any(Request::abandoned) {
             return self.split(|request| !request.abandoned()).0;
         }
         Some(self)
     }
 
-    /// Parts it in two: those of which something is true, and the others. Each keeps its order.
-    pub(super) fn split(self, is: impl Fn(&Request) -> bool) -> (Option<Chain>, Option<Chain>) {
-        let Chain { key, head, later, must_load, together, since } = self;
+    /// Splits into the commands that match, and the others. Each keeps its order.
+    pub(super) fn split(self, is: impl Fn(&Request) -> bool) -> (Option<KeyQueue>, Option<KeyQueue>) {
+        let KeyQueue { key, head, later, must_load, together, since } = self;
         let (ours, others): (VecDeque<Request>, VecDeque<Request>) =
             std::iter::once(*head).chain(later).partition(is);
-        let chain = |mut requests: VecDeque<Request>| {
+        let key_queue = |mut requests: VecDeque<Request>| {
             let head = Box::new(requests.pop_front()?);
-            Some(Chain { key: key.clone(), head, later: requests, must_load, together, since })
+            Some(KeyQueue { key: key.clone(), head, later: requests, must_load, together, since })
         };
-        (chain(ours), chain(others))
+        (key_queue(ours), key_queue(others))
     }
 }

@@ -1,5 +1,5 @@
-//! A store in memory: a map with compare-and-set and a clock of its own, that fails by chance where
-//! it is told to, and writes down what it saw.
+//! A store in memory: a map with compare-and-set and a separate clock. It fails at random where a scenario asks for it, and
+//! records what it saw.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::watch;
 
-use super::tally::Tally;
+use super::tally::EventCounts;
 use crate::domain::{ClockLimits, ClosedBy, Entry, Key, KeyHash, Reading, Span, StoreTime};
 use crate::store::{Fault, StoreError};
 
-/// What may go wrong with a statement.
+/// An injected fault of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inject {
     /// It is carried out, and its answer is lost.
@@ -22,38 +22,38 @@ pub(super) enum Inject {
     Unavailable,
     /// It loses against another one.
     Conflict,
-    /// Somebody holds one of its rows.
+    /// One of its rows is locked.
     Locked,
     /// It finds the clock behind.
     ClockBehind,
-    /// The task that sent it dies of a bug, before or after it is carried out.
+    /// The task that sent it panics, before or after it is carried out.
     Panic,
 }
 
-/// Ids that start with this spoil the statement that writes them.
+/// An id with this prefix fails the statement that writes it.
 pub(super) const POISON: &str = "poison";
 
 /// How the store behaves.
 #[derive(Clone, Copy)]
 pub(super) struct Manners {
-    /// How many workers it wants.
+    /// Number of workers.
     pub(super) sessions: usize,
-    /// One statement in so many fails; zero: none.
+    /// One of this number of statements fails; zero: none.
     pub(super) one_in: u32,
-    /// How.
+    /// The faults.
     pub(super) faults: &'static [Inject],
-    /// One statement in so many finds that every lease has ended; zero: none.
+    /// One of this number of statements finds that every lease has ended; zero: none.
     pub(super) expiry_one_in: u32,
 }
 
-/// A store that is well.
+/// A healthy store.
 pub(super) const WELL: Manners = Manners { sessions: 3, one_in: 0, faults: &[], expiry_one_in: 0 };
 
 pub(super) struct Disk {
     state: Mutex<Inner>,
     /// Statements with this key wait.
     pub(super) held: watch::Sender<Option<KeyHash>>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) tally: Arc<EventCounts>,
 }
 
 pub(super) struct Inner {
@@ -69,9 +69,9 @@ pub(super) struct Inner {
     pub(super) applied: HashSet<u64>,
     /// The calls whose statement killed its worker.
     pub(super) died: HashSet<u64>,
-    /// The statements under way.
+    /// The statements in flight.
     pub(super) busy: usize,
-    /// Broken promises. They are kept for the end, since a worker survives a panic.
+    /// Violations of the contract. They are reported at the end, since a worker survives a panic.
     pub(super) violations: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn marks(row: &Entry) -> impl Iterator<Item = u64> {
 }
 
 impl Disk {
-    pub(super) fn new(manners: Manners, batch_max: usize, tally: Arc<Tally>) -> Arc<Disk> {
+    pub(super) fn new(manners: Manners, batch_max: usize, tally: Arc<EventCounts>) -> Arc<Disk> {
         let inner = Inner {
             manners,
             batch_max,
@@ -121,14 +121,14 @@ impl Disk {
         self.held.send_replace(None);
     }
 
-    /// Waits until so many statements are under way.
+    /// Waits until this number of statements are in flight.
     pub(super) async fn busy(&self, statements: usize) {
         while self.inner().busy < statements {
             shuttle::future::yield_now().await;
         }
     }
 
-    /// Kills the task, without the noise of a panic that nobody expects.
+    /// Kills the task, without printing an unexpected panic.
     pub(super) fn die(&self, calls: &HashSet<u64>) -> ! {
         self.inner().died.extend(calls);
         std::panic::resume_unwind(Box::new("a bug, on demand"));
@@ -140,13 +140,13 @@ pub(super) fn not_applied(fault: fn(String) -> Fault) -> StoreError {
 }
 
 impl Inner {
-    /// A statement arrives: whether it may be so, and how it will fail.
+    /// A statement arrives: checks it, and chooses its fault.
     pub(super) fn arrived(
         &mut self,
         broken: bool,
         keys: &[KeyHash],
         sent: &HashSet<u64>,
-        tally: &Tally,
+        tally: &EventCounts,
     ) -> Option<Inject> {
         if !keys.is_sorted_by(|one, next| one < next) {
             self.violations.push(format!("a statement's keys are not sorted, each once: {keys:?}"));
@@ -175,7 +175,7 @@ impl Inner {
     }
 
     /// A reading of the clock, which moves on.
-    pub(super) fn reading(&mut self, tally: &Tally) -> Reading {
+    pub(super) fn reading(&mut self, tally: &EventCounts) -> Reading {
         let one_in = self.manners.expiry_one_in;
         self.now += 1;
         if one_in > 0 && thread_rng().gen_ratio(1, one_in) {
@@ -185,7 +185,7 @@ impl Inner {
         Reading { now: StoreTime(self.now), token_offset: 0, mark: 0, limits: ClockLimits::NONE }
     }
 
-    pub(super) fn commit(&mut self, row: Entry, tally: &Tally) {
+    pub(super) fn commit(&mut self, row: Entry, tally: &EventCounts) {
         if marks(&row).filter(|call| !self.applied.contains(call)).count() > 1 {
             tally.count("calls written together");
         }
@@ -194,7 +194,7 @@ impl Inner {
         self.rows.insert(row.key.hash(), row);
     }
 
-    /// Whether some committed row of the key is so.
+    /// Whether a committed row of the key matches.
     pub(super) fn committed(&self, key: &Key, is: impl Fn(&Entry) -> bool) -> bool {
         self.commits.iter().any(|row| row.key == *key && is(row))
     }

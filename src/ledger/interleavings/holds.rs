@@ -1,4 +1,4 @@
-//! Holds of the disk: there is none.
+//! Holds of the disk: it has no holds.
 
 use async_trait::async_trait;
 

@@ -2,7 +2,7 @@
 //! races, cancellation, shutdown, panics, overload, a store that fails.
 //!
 //! `LEDGER_PROOF_SIZE` schedules in all (1,000 by default), from the seed `LEDGER_PROOF_SEED`; half
-//! of them choose at random who goes on, the others by priorities that change at few points (PCT).
+//! of them choose the next task at random, the others by priorities that change at few points (PCT).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -25,11 +25,11 @@ use std::time::{Duration, Instant};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
-use tally::Tally;
+use tally::EventCounts;
 
-/// How many scenarios share the size.
+/// Number of scenarios that share the size.
 const SCENARIOS: usize = 8;
-/// How many changes of priority a schedule has.
+/// Changes of priority in a schedule.
 const PCT_DEPTH: usize = 4;
 /// A schedule that takes more steps hangs.
 const STEPS_MAX: usize = 100_000;
@@ -43,18 +43,18 @@ fn number(name: &str) -> Option<u64> {
 struct Schedules<F> {
     name: &'static str,
     scenario: F,
-    tally: Arc<Tally>,
+    tally: Arc<EventCounts>,
     size: usize,
     done: AtomicUsize,
     started: Instant,
-    /// When it last said how far it is; none: nobody looks.
+    /// When it last reported its progress; `None` unless progress is asked for.
     said: Option<Mutex<Instant>>,
 }
 
 /// Runs a scenario under its share of the schedules; afterwards each of `must` has happened.
 fn explore<F, Fut>(name: &'static str, must: &[&str], scenario: F)
 where
-    F: Fn(Arc<Tally>) -> Fut + Send + Sync + 'static,
+    F: Fn(Arc<EventCounts>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + 'static,
 {
     let size = number("LEDGER_PROOF_SIZE").unwrap_or(1_000);
@@ -87,7 +87,7 @@ where
 
 impl<F, Fut> Schedules<F>
 where
-    F: Fn(Arc<Tally>) -> Fut + Send + Sync + 'static,
+    F: Fn(Arc<EventCounts>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + 'static,
 {
     fn run(self: &Arc<Self>, scheduler: impl Scheduler + 'static) {
@@ -101,7 +101,7 @@ where
         });
     }
 
-    /// Says how far it is, every two seconds, where somebody looks.
+    /// Reports its progress every two seconds, if progress is asked for.
     fn progress(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(mut said) = self.said.as_ref().map(|said| said.lock().unwrap()) else { return };

@@ -1,4 +1,4 @@
-//! Replay runs of the disk: there is none.
+//! Replay runs of the disk: it has no replay runs.
 
 use async_trait::async_trait;
 
@@ -13,11 +13,11 @@ impl ReplayBook for DiskSession {
     }
 
     async fn replay_run(&mut self, _: &str, _: &str) -> Result<Option<ReplayRun>, StoreError> {
-        unreachable!("nobody replays")
+        unreachable!("no operator replays")
     }
 
     async fn replay_runs_of(&mut self, _: &str, _: &str, _: usize) -> Result<Vec<ReplayRun>, StoreError> {
-        unreachable!("nobody replays")
+        unreachable!("no operator replays")
     }
 
     async fn add_replay_run(
@@ -26,7 +26,7 @@ impl ReplayBook for DiskSession {
         _: i64,
         _: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        unreachable!("nobody replays")
+        unreachable!("no operator replays")
     }
 
     async fn close_replay_run(
@@ -35,7 +35,7 @@ impl ReplayBook for DiskSession {
         _: &str,
         _: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        unreachable!("nobody replays")
+        unreachable!("no operator replays")
     }
 
     async fn sweep_empty_runs(&mut self, _: StoreTime, _: StoreTime) -> Result<usize, StoreError> {
@@ -43,6 +43,6 @@ impl ReplayBook for DiskSession {
     }
 
     async fn sweep_replay_run(&mut self, _: &str, _: &str, _: StoreTime) -> Result<(), StoreError> {
-        unreachable!("nobody replays")
+        unreachable!("no operator replays")
     }
 }

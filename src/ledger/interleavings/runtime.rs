@@ -1,5 +1,5 @@
-//! The runtime under which the suite runs the ledger: shuttle chooses who goes on at each step, and
-//! time passes only as the schedule has it.
+//! The runtime under which the suite runs the ledger: shuttle chooses the next task at each step, and
+//! time passes only as the schedule decides.
 
 use std::cell::Cell;
 use std::ops::Add;
@@ -14,16 +14,16 @@ use tokio_util::task::TaskTracker;
 
 thread_local! {
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-    /// One in so many statements is given up before its answer; zero: none.
+    /// One of this number of statements is given up before its answer; zero: none.
     static IMPATIENCE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// From now on one in so many timeouts fires, if it can; with zero none does.
+/// From now on one of this number of timeouts fires, if it can; with zero none does.
 pub(super) fn impatient(one_in: u32) {
     IMPATIENCE.set(one_in);
 }
 
-/// Lets up to so many steps of others happen.
+/// Lets other tasks take up to this number of steps.
 pub(super) async fn wander(most: u32) {
     for _ in 0..thread_rng().gen_range(0..=most) {
         yield_now().await;
@@ -34,8 +34,8 @@ pub(in crate::ledger) fn spawn(tasks: &TaskTracker, task: impl Future<Output = (
     drop(shuttle::future::spawn(tasks.track_future(task)));
 }
 
-/// A second and more is every other time longer than the schedule. Otherwise those who only sleep
-/// and wake would take most of the steps, and hide a deadlock.
+/// Every other sleep of a second or more is longer than the schedule. Otherwise tasks that only sleep and wake would take most
+/// of the steps, and hide a deadlock.
 pub(in crate::ledger) async fn sleep(duration: Duration) {
     if duration >= Duration::from_secs(1) && thread_rng().gen_bool(0.5) {
         pending::<()>().await;
@@ -75,7 +75,7 @@ pub(in crate::ledger) async fn timeout<T>(
     }
 }
 
-/// Every other look at the clock takes a while.
+/// Every other reading of the clock moves it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::ledger) struct Instant(Duration);
 

@@ -1,4 +1,4 @@
-//! The scenarios over a store that is well. Each scenario ends with `finish`: the ledger stops, and
+//! The scenarios over a healthy store. Each scenario ends with `finish`: the ledger stops, and
 //! what the store shows is checked.
 
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::disk::{Manners, WELL};
 use super::explore;
 use super::runtime::wander;
-use super::world::{Call, World, assert_calm, key, reason, token, word};
+use super::world::{NumberedCall, World, assert_calm, key, reason, token, word};
 use crate::domain::{Answer, Key, Reason};
 
-/// A task's own way to submit.
-pub(super) async fn submit(world: World, calls: Vec<Call>) -> Vec<Answer> {
+/// Submits as a separate task.
+pub(super) async fn submit(world: World, calls: Vec<NumberedCall>) -> Vec<Answer> {
     world.submit(&calls).await
 }
 
@@ -23,12 +23,12 @@ pub(super) async fn caller(world: World, ids: &[&str]) -> Vec<Answer> {
     let mut all = Vec::new();
     for _ in 0..2 {
         let count = thread_rng().gen_range(1..=3);
-        let claims: Vec<Call> =
+        let claims: Vec<NumberedCall> =
             (0..count).map(|_| world.claim(&key(ids[thread_rng().gen_range(0..ids.len())]))).collect();
         let answers = world.submit(&claims).await;
         wander(3).await;
         let granted = claims.iter().zip(&answers);
-        let settlements: Vec<Call> =
+        let settlements: Vec<NumberedCall> =
             granted.filter_map(|(claim, answer)| Some(world.settle(&claim.key, token(answer)?))).collect();
         all.extend(answers);
         if !settlements.is_empty() {
@@ -39,8 +39,8 @@ pub(super) async fn caller(world: World, ids: &[&str]) -> Vec<Answer> {
 }
 
 /// Commands for one key in one call are carried out one after the other, whatever else happens.
-async fn chain(world: World) {
-    let key = key("chain");
+async fn key_queue(world: World) {
+    let key = key("key_queue");
     let granted = world.submit(&[world.claim(&key)]).await;
     let token = token(&granted[0]).unwrap();
     let (renew, complete) = (|| world.renew(&key, token), || world.complete(&key, token));
@@ -56,8 +56,8 @@ fn every_call_is_answered_once_with_what_was_committed() {
         "completed",
         "in progress",
         "races lost",
-        "entries met by a guess",
-        "entries met unseen",
+        "conflicts of an optimistic insert",
+        "unknown conflicts",
         "calls written together",
         "statements with several rows",
         "statements at the same time",
@@ -68,24 +68,24 @@ fn every_call_is_answered_once_with_what_was_committed() {
         let manners = Manners { expiry_one_in: 16, ..WELL };
         let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
         let callers: Vec<_> = (0..4).map(|_| spawn(caller(world.clone(), &["a", "b"]))).collect();
-        let chain = spawn(chain(world.clone()));
+        let key_queue = spawn(key_queue(world.clone()));
         for caller in callers {
             assert_calm(&caller.await.unwrap());
         }
-        chain.await.unwrap();
+        key_queue.await.unwrap();
         world.finish().await;
     });
 }
 
-/// While one worker waits for the store, others serve whoever can be served.
+/// While one worker waits for the store, others serve all calls that can be served.
 #[test]
-fn a_slow_statement_holds_up_nobody_else() {
+fn a_slow_statement_delays_no_other_call() {
     let must = ["acquired", "statements at the same time", "served before the slow one"];
-    explore("a_slow_statement_holds_up_nobody_else", &must, async |tally| {
+    explore("a_slow_statement_delays_no_other_call", &must, async |tally| {
         let world = World::new(Arc::clone(&tally), WELL, 64, 1);
         let slow = key("slow");
         world.disk.hold(&slow);
-        let calls: Vec<Call> = [&slow, &key("a"), &key("b")].map(|key| world.claim(key)).into();
+        let calls: Vec<NumberedCall> = [&slow, &key("a"), &key("b")].map(|key| world.claim(key)).into();
         let together = spawn(submit(world.clone(), calls.clone()));
         while !calls[1..].iter().all(|call| world.disk.inner().applied.contains(&call.number)) {
             yield_now().await;
@@ -97,7 +97,7 @@ fn a_slow_statement_holds_up_nobody_else() {
     });
 }
 
-/// A consumer with a claim and its completion, beside the backlog of others.
+/// A consumer with a claim and its completion, next to the backlog of others.
 async fn quiet(world: World, consumer: String) -> Vec<Answer> {
     let key = Key::new(&consumer, "shop", "quiet");
     let mut answers = world.submit(&[world.claim(&key)]).await;
@@ -108,9 +108,9 @@ async fn quiet(world: World, consumer: String) -> Vec<Answer> {
 }
 
 #[test]
-fn everybody_is_answered_beside_a_backlog() {
+fn every_call_is_answered_next_to_a_backlog() {
     let must = ["Complete done", "statements at the same time"];
-    explore("everybody_is_answered_beside_a_backlog", &must, async |tally| {
+    explore("every_call_is_answered_next_to_a_backlog", &must, async |tally| {
         let manners = Manners { sessions: thread_rng().gen_range(3..=4), ..WELL };
         let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(2..=4));
         let bulk = (0..3).map(|caller| {
@@ -138,12 +138,12 @@ fn callers_may_go_away() {
     ];
     explore("callers_may_go_away", &must, async |tally| {
         let world = World::new(Arc::clone(&tally), Manners { sessions: 1, ..WELL }, 64, 4);
-        // The only worker is at the store: what comes now waits in the queue.
+        // The only worker waits for the store: what arrives now waits in the queue.
         let slow = key("slow");
         world.disk.hold(&slow);
         let first = spawn(submit(world.clone(), vec![world.claim(&slow)]));
         world.disk.busy(1).await;
-        let queued: Vec<Call> = (0..4).map(|number| world.claim(&key(number))).collect();
+        let queued: Vec<NumberedCall> = (0..4).map(|number| world.claim(&key(number))).collect();
         let mut brief = Vec::new();
         for call in &queued {
             let (world, call) = (world.clone(), call.clone());
@@ -229,7 +229,11 @@ fn a_stop_answers_whatever_was_accepted() {
         stopping.store(true, Ordering::Relaxed);
         world.finish().await;
         let late = world.submit_briefly(&world.claim(&key("late")), 0).await;
-        assert_eq!(late.as_ref().and_then(reason), Some(Reason::Draining), "not refused at once: {late:?}");
+        assert_eq!(
+            late.as_ref().and_then(reason),
+            Some(Reason::Draining),
+            "not refused immediately: {late:?}"
+        );
         for caller in callers {
             caller.await.unwrap();
         }

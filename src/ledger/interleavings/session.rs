@@ -1,4 +1,4 @@
-//! The trait's statements over the store in memory. They say what the SQL says.
+//! The trait's statements over the store in memory. They behave as the SQL does.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 
 use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::runtime::wander;
-use super::tally::Tally;
+use super::tally::EventCounts;
 use crate::domain::{
     AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, Span, State, StoreTime,
 };
@@ -66,12 +66,12 @@ impl DiskSession {
         Ok(self.disk.inner().reading(&self.disk.tally))
     }
 
-    /// One statement, and what the session is worth afterwards.
+    /// Carries out one statement, and decides whether the session is broken afterwards.
     async fn statement<T>(
         &mut self,
         keys: Vec<&Key>,
         sent: HashSet<u64>,
-        work: impl FnOnce(&mut Inner, &Tally) -> T,
+        work: impl FnOnce(&mut Inner, &EventCounts) -> T,
     ) -> Result<T, StoreError> {
         let hashes: Vec<KeyHash> = keys.iter().map(|key| key.hash()).collect();
         let poisoned = !sent.is_empty() && keys.iter().any(|key| key.id().starts_with(POISON));
@@ -97,7 +97,7 @@ async fn carry_out<T>(
     fault: Option<Inject>,
     sent: &HashSet<u64>,
     poisoned: bool,
-    work: impl FnOnce(&mut Inner, &Tally) -> T,
+    work: impl FnOnce(&mut Inner, &EventCounts) -> T,
 ) -> Result<T, StoreError> {
     if let Some(fault) = fault {
         disk.tally.count(&format!("{fault:?}"));
@@ -125,7 +125,7 @@ async fn carry_out<T>(
     }
 }
 
-/// Counts a statement for as long as somebody waits for it.
+/// Counts a statement while its caller waits for it.
 struct Busy<'a> {
     disk: &'a Disk,
     given_up: bool,
@@ -170,10 +170,10 @@ impl Session for DiskSession {
 impl Entries for DiskSession {
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError> {
         if keys.is_empty() {
-            // It is no statement that a scenario may wait for: the purge asks for the time without end.
+            // Not a statement that a scenario may wait for: the purge asks for the time without end.
             return Ok(Loaded { reading: self.clock().await?, found: Vec::new() });
         }
-        let work = |inner: &mut Inner, tally: &Tally| {
+        let work = |inner: &mut Inner, tally: &EventCounts| {
             let find = |key: &Key| inner.rows.get(&key.hash()).cloned();
             let found =
                 keys.iter().map(find).map(|row| row.map_or(Found::Absent, |row| Found::Entry(row.into())));
@@ -183,7 +183,8 @@ impl Entries for DiskSession {
         self.statement(keys.iter().collect(), HashSet::new(), work).await
     }
 
-    /// It sees what is there when it arrives, as the SQL does, and inserts later: it may meet what it has not seen.
+    /// It sees the rows that are there when it arrives, as the SQL does, and inserts later: it may conflict with a row that it
+    /// has not seen.
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         let (reading, seen) = {
             let mut inner = self.disk.inner();
@@ -191,7 +192,7 @@ impl Entries for DiskSession {
             let see = |row: &Entry| inner.rows.get(&row.key.hash()).cloned();
             (reading, rows.iter().map(see).collect::<Vec<_>>())
         };
-        let work = |inner: &mut Inner, tally: &Tally| {
+        let work = |inner: &mut Inner, tally: &EventCounts| {
             let mut insert = |row: &Entry| {
                 if reading.now > until {
                     return None;
@@ -207,11 +208,11 @@ impl Entries for DiskSession {
             let outcome = |(row, seen): (&Entry, Option<Entry>)| match (won(tally, insert(row)), seen) {
                 (Some(token), _) => InsertOutcome::Granted(token),
                 (None, Some(entry)) => {
-                    tally.count("entries met by a guess");
+                    tally.count("conflicts of an optimistic insert");
                     InsertOutcome::Met(Found::Entry(entry.into()))
                 }
                 (None, None) => {
-                    tally.count("entries met unseen");
+                    tally.count("unknown conflicts");
                     InsertOutcome::Unseen
                 }
             };
@@ -223,7 +224,7 @@ impl Entries for DiskSession {
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
-        let work = |inner: &mut Inner, tally: &Tally| {
+        let work = |inner: &mut Inner, tally: &EventCounts| {
             let now = inner.reading(tally).now;
             let mut complete = |one: &Completion| {
                 let open = |row: &&Entry| row.token == one.token && row.state == State::InProgress;
@@ -255,7 +256,7 @@ impl Entries for DiskSession {
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError> {
-        let work = |inner: &mut Inner, tally: &Tally| {
+        let work = |inner: &mut Inner, tally: &EventCounts| {
             let now = inner.reading(tally).now;
             let mut replace = |next: &Entry, until: StoreTime| {
                 if now > until {
@@ -275,7 +276,7 @@ impl Entries for DiskSession {
     }
 
     async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
-        let work = |inner: &mut Inner, _: &Tally| {
+        let work = |inner: &mut Inner, _: &EventCounts| {
             let ill = inner.manners.one_in > 0;
             let held = keys.iter().map(Key::hash).filter(|_| ill && thread_rng().gen_bool(0.5));
             held.collect()
@@ -291,7 +292,7 @@ impl Upkeep for DiskSession {
         self.clock().await
     }
 
-    /// Nobody lists what this disk holds.
+    /// No scenario lists entries.
     async fn index_open_claims(&mut self, _: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
@@ -327,12 +328,12 @@ impl Upkeep for DiskSession {
         unreachable!("no turn is taken")
     }
 
-    /// Nobody asks how the purge keeps up.
+    /// No scenario asks for the purge's report.
     async fn report_purge(&mut self, _: &PurgeWorker) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Nobody has written an audit event.
+    /// No scenario writes an audit event.
     async fn purge_audit(&mut self, _: StoreTime, _: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
@@ -350,7 +351,7 @@ impl PolicyBook for DiskSession {
     }
 
     async fn policy_versions(&mut self, _: &str, _: i32, _: usize) -> Result<Vec<PolicyVersion>, StoreError> {
-        unreachable!("nobody sets a policy")
+        unreachable!("no operator sets a policy")
     }
 
     async fn add_policy(
@@ -359,7 +360,7 @@ impl PolicyBook for DiskSession {
         _: &EffectiveRetention,
         _: &AuditEvent,
     ) -> Result<WriteResult, StoreError> {
-        unreachable!("nobody sets a policy")
+        unreachable!("no operator sets a policy")
     }
 
     async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
@@ -371,15 +372,15 @@ impl PolicyBook for DiskSession {
         _: &[EffectiveRetention],
         _: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
-        unreachable!("nobody sets a policy")
+        unreachable!("no operator sets a policy")
     }
 
     async fn replicas_below(&mut self, _: i32, _: StoreTime, _: usize) -> Result<Vec<Replica>, StoreError> {
-        unreachable!("nobody sets a policy")
+        unreachable!("no operator sets a policy")
     }
 }
 
-fn won<T>(tally: &Tally, won: Option<T>) -> Option<T> {
+fn won<T>(tally: &EventCounts, won: Option<T>) -> Option<T> {
     if won.is_none() {
         tally.count("races lost");
     }

@@ -1,13 +1,13 @@
-//! What happened over all schedules: a suite in which nothing happens proves nothing.
+//! Counts of events over all schedules: a suite in which nothing happens proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 
 #[derive(Default)]
-pub(super) struct Tally(Mutex<BTreeMap<String, u64>>);
+pub(super) struct EventCounts(Mutex<BTreeMap<String, u64>>);
 
-impl Tally {
+impl EventCounts {
     pub(super) fn count(&self, what: &str) {
         let mut counts = self.0.lock().unwrap();
         match counts.get_mut(what) {
@@ -21,7 +21,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for EventCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (what, count)) in self.0.lock().unwrap().iter().enumerate() {
             write!(formatter, "{}{what} {count}", if place == 0 { "" } else { ", " })?;

@@ -12,7 +12,7 @@ use super::scenarios::{caller, submit};
 use super::world::{Pushed, World, key, reason, token};
 use crate::domain::Reason;
 
-/// A worker that dies takes no caller with it, and another one takes its place.
+/// When a worker dies its callers are answered, and another worker replaces it.
 #[test]
 fn a_worker_may_die() {
     let must = ["Panic", "OUTCOME_UNKNOWN", "acquired", "served after a death"];
@@ -33,22 +33,22 @@ fn a_worker_may_die() {
     });
 }
 
-/// A full queue refuses at once, claims first, and is as good as new once it is empty.
+/// A full queue refuses immediately, claims first, and accepts all again once it is empty.
 #[test]
-fn a_full_queue_refuses_at_once() {
+fn a_full_queue_refuses_immediately() {
     const QUEUE_MAX: usize = 8;
     const CLAIMS_MAX: usize = QUEUE_MAX * 5 / 8;
     let must =
         ["claims refused", "completions refused", "completions that entered where claims were refused"];
-    explore("a_full_queue_refuses_at_once", &must, async |tally| {
+    explore("a_full_queue_refuses_immediately", &must, async |tally| {
         let world = World::new(Arc::clone(&tally), Manners { sessions: 1, ..WELL }, QUEUE_MAX, 4);
         for round in 0..2 {
-            // The only worker is at the store: what comes now waits in the queue.
+            // The only worker waits for the store: what arrives now waits in the queue.
             let slow = key(format_args!("slow {round}"));
             world.disk.hold(&slow);
             let first = spawn(submit(world.clone(), vec![world.claim(&slow)]));
             world.disk.busy(1).await;
-            // Who goes away leaves an empty place, which is free when its turn comes.
+            // A caller that goes away leaves its place in the queue, which is freed when its turn comes.
             let gone = thread_rng().gen_range(0..3);
             for _ in 0..gone {
                 assert!(world.submit_briefly(&world.claim(&key("gone")), 0).await.is_none());
@@ -80,10 +80,10 @@ fn a_full_queue_refuses_at_once() {
     });
 }
 
-/// A store that fails: "certainly not applied" is never said of what was applied, a poisoned row
-/// does not spread, and all is well once the store is.
+/// A store that fails: no applied change is reported as certainly not applied, a poisoned row does not affect others, and all
+/// calls are served once the store is healthy.
 #[test]
-fn a_failing_store_is_never_lied_about() {
+fn a_failing_store_is_reported_truthfully() {
     const FAULTS: &[Inject] = &[
         Inject::LostAnswer,
         Inject::LostRequest,
@@ -114,7 +114,7 @@ fn a_failing_store_is_never_lied_about() {
         "stopped in trouble",
         "Draining",
     ];
-    explore("a_failing_store_is_never_lied_about", &must, async |tally| {
+    explore("a_failing_store_is_reported_truthfully", &must, async |tally| {
         let sessions = thread_rng().gen_range(1..=3);
         let one_in = [2, 4, 8][thread_rng().gen_range(0..3)];
         let manners = Manners { sessions, one_in, faults: FAULTS, expiry_one_in: 32 };
@@ -145,7 +145,7 @@ fn a_failing_store_is_never_lied_about() {
     });
 }
 
-/// The store is well: somebody is served soon. A worker without a session refuses until it may
+/// The store is healthy: a claim is served soon. A worker without a session refuses until it may
 /// open the next one.
 async fn served(world: &World) {
     for _ in 0..50 {
@@ -155,5 +155,5 @@ async fn served(world: &World) {
         }
         assert_eq!(reason(&answers[0]), Some(Reason::StoreUnavailable));
     }
-    panic!("the store is well, and nobody is served");
+    panic!("the store is healthy, and no claim is served");
 }

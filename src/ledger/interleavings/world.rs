@@ -1,5 +1,5 @@
-//! What the scenarios share: a ledger over the store in memory, calls that can be told apart, and
-//! what must hold of every answer.
+//! What the scenarios share: a ledger over the store in memory, numbered calls, and the
+//! invariants of every answer.
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::disk::{Disk, Inner, Manners, POISON, marks};
 use super::session::DiskStore;
-use super::tally::Tally;
+use super::tally::EventCounts;
 use crate::domain::{
     Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
     Settle, Span, State, Submission, Verdict,
@@ -28,7 +28,7 @@ use crate::traces::CallSpan;
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) disk: Arc<Disk>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) tally: Arc<EventCounts>,
     pub(super) ledger: Ledger,
     calls: Arc<AtomicU64>,
     /// The calls that were answered "certainly not applied".
@@ -37,13 +37,13 @@ pub(super) struct World {
 
 /// A command with a number, which the store finds in what it writes.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct NumberedCall {
     pub(super) number: u64,
     pub(super) key: Key,
     pub(super) command: Command,
 }
 
-impl Call {
+impl NumberedCall {
     fn submission(&self) -> Submission {
         Submission::new(self.key.clone(), self.command.clone())
     }
@@ -54,7 +54,12 @@ pub(super) fn key(id: impl std::fmt::Display) -> Key {
 }
 
 impl World {
-    pub(super) fn new(tally: Arc<Tally>, manners: Manners, queue_max: usize, batch_max: usize) -> World {
+    pub(super) fn new(
+        tally: Arc<EventCounts>,
+        manners: Manners,
+        queue_max: usize,
+        batch_max: usize,
+    ) -> World {
         let disk = Disk::new(manners, batch_max, Arc::clone(&tally));
         let policy = Policy { max_attempts: 0, ..Policy::default() };
         let policies = Policies::new(policy, std::collections::BTreeMap::new());
@@ -81,13 +86,13 @@ impl World {
         World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }
     }
 
-    pub(super) fn call(&self, key: &Key, command: impl FnOnce(u64) -> Command) -> Call {
+    pub(super) fn call(&self, key: &Key, command: impl FnOnce(u64) -> Command) -> NumberedCall {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        Call { number, key: key.clone(), command: command(number) }
+        NumberedCall { number, key: key.clone(), command: command(number) }
     }
 
     /// A new delivery.
-    pub(super) fn claim(&self, key: &Key) -> Call {
+    pub(super) fn claim(&self, key: &Key) -> NumberedCall {
         self.call(key, |number| {
             let claim_id = Uuid::from_u128(number.into());
             let claimant = Claimant { claim_id, principal: String::new(), owner: String::new() };
@@ -96,14 +101,14 @@ impl World {
         })
     }
 
-    pub(super) fn complete(&self, key: &Key, token: i64) -> Call {
+    pub(super) fn complete(&self, key: &Key, token: i64) -> NumberedCall {
         let result = |number: u64| Bytes::from(number.to_string());
         self.call(key, |number| {
             Command::Settle(token, Settle::Complete { result: result(number), left_out: false })
         })
     }
 
-    pub(super) fn renew(&self, key: &Key, token: i64) -> Call {
+    pub(super) fn renew(&self, key: &Key, token: i64) -> NumberedCall {
         self.call(key, |number| {
             let checkpoint = Some(Bytes::from(number.to_string()));
             Command::Settle(
@@ -113,7 +118,7 @@ impl World {
         })
     }
 
-    pub(super) fn release(&self, key: &Key, token: i64) -> Call {
+    pub(super) fn release(&self, key: &Key, token: i64) -> NumberedCall {
         let delay = |number| Span(i64::try_from(number).unwrap());
         self.call(key, |number| {
             Command::Settle(token, Settle::Release { delay: delay(number), unpin: false })
@@ -121,7 +126,7 @@ impl World {
     }
 
     /// Some settlement.
-    pub(super) fn settle(&self, key: &Key, token: i64) -> Call {
+    pub(super) fn settle(&self, key: &Key, token: i64) -> NumberedCall {
         match thread_rng().gen_range(0..5) {
             0 | 1 => self.complete(key, token),
             2 => self.renew(key, token),
@@ -134,12 +139,12 @@ impl World {
     }
 
     /// Submits calls together, and checks each answer at the moment it comes.
-    pub(super) async fn submit(&self, calls: &[Call]) -> Vec<Answer> {
+    pub(super) async fn submit(&self, calls: &[NumberedCall]) -> Vec<Answer> {
         let since = self.disk.inner().commits.len();
         let answers = match calls {
             [one] => vec![self.ledger.submit(one.submission(), CallSpan::default()).await],
             many => {
-                let submissions = many.iter().map(Call::submission).collect();
+                let submissions = many.iter().map(NumberedCall::submission).collect();
                 let refused = |rejection: Rejection| vec![Err(rejection); many.len()];
                 self.ledger.submit_all(submissions, CallSpan::default()).await.unwrap_or_else(refused)
             }
@@ -151,8 +156,8 @@ impl World {
         answers
     }
 
-    /// Submits a call, and goes away after so many steps; none: it did not wait for the answer.
-    pub(super) async fn submit_briefly(&self, call: &Call, steps: u32) -> Option<Answer> {
+    /// Submits a call, and goes away after this number of steps; `None` if it did not wait for the answer.
+    pub(super) async fn submit_briefly(&self, call: &NumberedCall, steps: u32) -> Option<Answer> {
         let calls = std::slice::from_ref(call);
         let mut answers = pin!(self.submit(calls));
         for step in 0..=steps {
@@ -166,8 +171,8 @@ impl World {
         None
     }
 
-    /// Submits a call: its answer, if it came at once. One that waits is counted, and must end well.
-    async fn submit_once(&self, call: &Call, waiting: &AtomicUsize) -> Option<Answer> {
+    /// Submits a call: its answer, if it came immediately. One that waits is counted, and must end well.
+    async fn submit_once(&self, call: &NumberedCall, waiting: &AtomicUsize) -> Option<Answer> {
         let calls = std::slice::from_ref(call);
         let mut answers = pin!(self.submit(calls));
         if let Some(mut answers) = poll_immediate(answers.as_mut()).await {
@@ -178,8 +183,8 @@ impl World {
         None
     }
 
-    /// `since`: so many rows were committed before the call was made.
-    fn check(&self, call: &Call, answer: &Answer, since: usize) {
+    /// `since`: number of rows committed before the call was made.
+    fn check(&self, call: &NumberedCall, answer: &Answer, since: usize) {
         let inner = self.disk.inner();
         let wrong = |what: &str| panic!("{what}: {call:?} was answered {answer:?}");
         if inner.died.contains(&call.number) && reason(answer) != Some(Reason::OutcomeUnknown) {
@@ -231,7 +236,7 @@ impl World {
     }
 }
 
-/// The fates that nobody may meet while the store is well and the queue is open.
+/// Checks that no answer has an error which is impossible while the store is healthy and the queue is open.
 pub(super) fn assert_calm(answers: &[Answer]) {
     for answer in answers {
         let uncalm = [
@@ -258,7 +263,7 @@ pub(super) fn token(answer: &Answer) -> Option<i64> {
 }
 
 /// Whether the store shows what the answer says, and for this call.
-fn happened(inner: &Inner, call: &Call, reply: &Reply, since: usize) -> bool {
+fn happened(inner: &Inner, call: &NumberedCall, reply: &Reply, since: usize) -> bool {
     let mine = inner.applied.contains(&call.number);
     // Of calls that were written together the row shows the last Renew, and no Release that a Complete followed.
     let hidden = |token: i64| {
@@ -318,7 +323,7 @@ fn happened(inner: &Inner, call: &Call, reply: &Reply, since: usize) -> bool {
     }
 }
 
-/// What came of a call, for the tally.
+/// The outcome of a call, for the counts.
 pub(super) fn word(reply: &Reply) -> &'static str {
     match reply {
         Reply::Verdict(Verdict::Acquired { replayed: false, .. }) => "acquired",
@@ -335,7 +340,7 @@ pub(super) fn word(reply: &Reply) -> &'static str {
     }
 }
 
-/// Calls that were pushed at the same time, each by a task of its own.
+/// Calls that were pushed at the same time, each by a separate task.
 pub(super) struct Pushed {
     tasks: Vec<JoinHandle<()>>,
     waiting: Arc<AtomicUsize>,
@@ -343,13 +348,13 @@ pub(super) struct Pushed {
 }
 
 impl Pushed {
-    pub(super) fn start(world: &World, calls: impl Iterator<Item = Call>) -> Pushed {
+    pub(super) fn start(world: &World, calls: impl Iterator<Item = NumberedCall>) -> Pushed {
         let (waiting, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let push = |call| {
             let (world, waiting, refused) = (world.clone(), Arc::clone(&waiting), Arc::clone(&refused));
             spawn(async move {
                 if let Some(answer) = world.submit_once(&call, &waiting).await {
-                    assert_eq!(reason(&answer), Some(Reason::Overloaded), "answered at once: {answer:?}");
+                    assert_eq!(reason(&answer), Some(Reason::Overloaded), "answered immediately: {answer:?}");
                     refused.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -357,7 +362,7 @@ impl Pushed {
         Pushed { tasks: calls.map(push).collect(), waiting, refused }
     }
 
-    /// How many wait, once each has been refused or waits.
+    /// Number of waiting calls, once each has been refused or waits.
     pub(super) async fn waiting(&self) -> usize {
         loop {
             let waiting = self.waiting.load(Ordering::Relaxed);

@@ -1,36 +1,36 @@
-//! An operator's change of one entry, with its audit event or not at all.
+//! An operator's change of one entry. It and its audit event are written together, or not at all.
 
-use super::tries::{Before, Tried};
+use super::retry::{Before, JobResult};
 use crate::domain::{
     Action, AuditEvent, Change, Changed, Context, Entry, Key, Reading, Rejection, RequestDigest, Resolution,
     operate,
 };
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::refusals::{lost, used_before};
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{Session, StoreError, Write};
 
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct ChangeRequest {
-    /// The operator's own id of the request, among those of the key's consumer; its repeats change nothing.
+    /// The operator's id of the request, among those of the key's consumer; its repeats change nothing.
     pub request_id: String,
     /// The digest of the whole request: a repeat has the same one.
     pub digest: RequestDigest,
-    /// Who, as authenticated.
+    /// The operator, as authenticated.
     pub actor: String,
-    /// Why.
+    /// The operator's reason.
     pub reason: String,
-    /// How the operator knows; empty: not said.
+    /// How the operator knows; empty: not stated.
     pub evidence: String,
     /// The entry.
     pub key: Key,
-    /// What.
+    /// The change.
     pub change: Change,
 }
 
 impl ChangeRequest {
-    /// What the audit keeps of the order beside what came out of it.
+    /// What the audit records of the order next to its result.
     fn kept(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut kept = serde_json::Map::new();
         kept.insert("force".into(), self.change.force.into());
@@ -42,24 +42,24 @@ impl ChangeRequest {
     }
 }
 
-/// What became of it.
+/// The result of a change.
 #[derive(Clone, Debug)]
 pub struct ChangeResult {
-    /// The clock at the time.
+    /// The store's clock.
     pub reading: Reading,
-    /// The entry as it is now; none once it is deleted.
+    /// The entry afterwards; `None` if it is deleted.
     pub entry: Option<Entry>,
     /// The request had been carried out before.
     pub replayed: bool,
 }
 
-/// Looks, decides and writes, until nobody came in between.
+/// The compare-and-set loop: looks, decides and writes, until no other writer intervened.
 pub(super) async fn change(
     session: &mut dyn Session,
     policies: &PoliciesInForce,
     order: &ChangeRequest,
     before: Before,
-) -> Tried<ChangeResult> {
+) -> JobResult<ChangeResult> {
     for _ in 0..ROUNDS_MAX {
         let done_before = session.operators().audited(order.key.consumer(), &order.request_id).await;
         if let Some(event) = done_before.map_err(StoreError::nothing_sent)? {
@@ -94,7 +94,7 @@ pub(super) async fn change(
                 consumer = event.consumer,
                 "an operator changed an entry"
             );
-            // It is done: whatever fails from here on, nobody may be told that it was not.
+            // It is done: whatever fails from here on, the caller must not get a refusal.
             return match look(session, &order.key).await {
                 Ok(Ok((reading, entry))) => Ok(Ok(ChangeResult { reading, entry, replayed: false })),
                 Ok(Err(_)) => Ok(Err(lost())),
@@ -114,13 +114,13 @@ async fn look(
     Ok(entry.map(|entry| (loaded.reading, entry)))
 }
 
-/// The request was carried out before: its entry as it is now.
+/// The request was carried out before: returns its entry as it is now.
 async fn replay(
     session: &mut dyn Session,
     order: &ChangeRequest,
     event: &AuditEvent,
     before: Before,
-) -> Tried<ChangeResult> {
+) -> JobResult<ChangeResult> {
     if !event.is_of(&order.digest) {
         return Ok(Err(used_before("request_id")));
     }
@@ -131,7 +131,7 @@ async fn replay(
 fn event(order: &ChangeRequest, reading: &Reading, before: Option<&Entry>, changed: &Changed) -> AuditEvent {
     let after = match changed {
         Changed::Entry(next) => summary(next, Some(order)),
-        // Nothing stands there; whether it went by force is asked later.
+        // The entry is absent; whether force was needed is checked later.
         Changed::Gone => serde_json::Value::from(order.kept()).to_string(),
     };
     AuditEvent {
@@ -160,7 +160,7 @@ fn action_word(action: &Action) -> &'static str {
     }
 }
 
-/// What the audit keeps of an entry: no payload, no token, no name that an erasure should take along.
+/// What the audit records of an entry: no payload, no token, and no name that an erasure must remove.
 fn summary(entry: &Entry, order: Option<&ChangeRequest>) -> String {
     let (state, cause) = entry.state.words();
     let mut summary = serde_json::json!({

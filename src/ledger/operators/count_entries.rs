@@ -1,5 +1,5 @@
-//! Counts the entries for the metrics, once a period: by the same summary that operators ask for, and in turn with
-//! their reads.
+//! Counts the entries for the metrics, once a period: by the same summary that operators ask for, and in turn with their
+//! reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::domain::{NameCounts, Namespace, Rejection, State, StoreTime, Summary}
 use crate::ledger::runtime::{Instant, sleep};
 use crate::metrics::{Counted, Metrics};
 
-/// How soon after the start it counts first: a server is asked for more than figures then.
+/// Delay of the first count after the start, when a server has more important work.
 const FIRST: Duration = Duration::from_secs(2);
-/// It rests for at least so many times what it took.
+/// Pause after a count, as a multiple of the time that it took.
 const REST_FACTOR: u32 = 10;
-/// After so many failures in a row the figures of before are taken away: they tell nothing any more.
+/// After this many failures in a row the old figures are removed: they are not true any more.
 const FAILURES_MAX: u32 = 3;
-/// Up to how many entries of each state of a consumer its counts are exact: where more stay open, a count would keep one
-/// backend of Postgres busy for longer than a second.
+/// Up to this many entries of each state of a consumer the counts are exact: with more open ones a count would keep a Postgres
+/// backend busy for longer than a second.
 const COUNTED_MAX: i64 = 1_000_000;
-/// How many consumers it counts at once.
+/// Number of consumers that one read counts.
 const PAGE: usize = 100;
-/// How many pages: those of more consumers are not counted.
+/// Number of pages: further consumers are not counted.
 const PAGES_MAX: usize = 100;
 
 pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration, stop: CancellationToken) {
@@ -58,7 +58,7 @@ pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration,
     }
 }
 
-/// What was counted, when, and how many names there are.
+/// The counts, the store's clock, and the number of names.
 type AllCounted = (BTreeMap<String, Counted>, StoreTime, NameCounts);
 
 async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
@@ -68,7 +68,7 @@ async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
         let page = CountScope::ConsumerPage(after.clone(), PAGE);
         let (names, summary) = operators.count(page, COUNTED_MAX).await?;
         (at, stored) = (summary.reading.now, summary.names);
-        // What runs hold waits for nobody: it is no entry of the live ones, whose ages are watched.
+        // Entries of replay runs are not live ones, whose ages are watched.
         let live: Vec<String> =
             names.iter().filter(|name| Namespace::stored(name).replay_run().is_empty()).cloned().collect();
         add(&mut counted, &live, &summary);
@@ -96,7 +96,7 @@ fn add(all: &mut BTreeMap<String, Counted>, names: &[String], summary: &Summary)
             State::FailedTerminal => (4, None),
             State::Parked(_) => (5, Some(3)),
         };
-        // Parked entries come by their causes.
+        // Parked entries are listed by their causes.
         one.states[state] += count.count;
         if let Some(kind) = kind {
             one.oldest[kind] = one.oldest[kind].max(count.oldest.map_or(0, age));

@@ -7,20 +7,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::change::{self, ChangeRequest, ChangeResult};
-use super::desk::Desk;
 use super::import::{self, ImportOrder, ImportOutcomes};
 use super::long::{LongOperations, OpenOperation, WorkPermit};
 use super::operation::{self, Operation, StartOperation};
+use super::operator_task::OperatorTask;
 use super::read::{self, Ages, CountScope, Page, Sought};
+use super::retry::Before;
 use super::token_offset::{self, OffsetOrder, TokenClock};
-use super::tries::Before;
 use super::unreadable::{self, DeleteUnreadable};
 use crate::domain::{
     AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
     Span, Summary,
 };
 use crate::ledger::changes::Changes;
-use crate::ledger::outdated::Outdated;
 use crate::ledger::policies::holds::{self, HoldOrder, HoldResult};
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::policies::purge_view::PurgeView;
@@ -29,11 +28,11 @@ use crate::ledger::policies::set::{self, PolicyOrder, PolicyResult};
 use crate::ledger::policies::table::Policies;
 use crate::ledger::refusals::draining;
 use crate::ledger::runtime::spawn;
+use crate::ledger::schema_fence::SchemaFence;
 use crate::ledger::upkeep::purge_report;
 use crate::store::{Purpose, Store};
 
-/// The operators' handle: cheap to clone. What is done by it is done for one principal, whose requests wait in its own
-/// queue.
+/// The operators' handle: cheap to clone. Each handle acts for one principal, whose requests wait in a separate queue.
 #[derive(Clone)]
 pub struct Operators {
     inner: Arc<Inner>,
@@ -41,13 +40,13 @@ pub struct Operators {
 }
 
 struct Inner {
-    reads: Desk,
-    changes_desk: Desk,
+    reads: OperatorTask,
+    change_task: OperatorTask,
     policies: Arc<PoliciesInForce>,
     changes: Arc<Changes>,
     purge_every: Duration,
     long: LongOperations,
-    /// They end; all else goes on.
+    /// The tasks that end at the drain; everything else goes on.
     draining: CancellationToken,
     tasks: TaskTracker,
 }
@@ -60,14 +59,14 @@ impl Operators {
         purge_every: Duration,
         tasks: &TaskTracker,
         stop: &CancellationToken,
-        outdated: &Outdated,
+        outdated: &SchemaFence,
     ) -> Operators {
-        let desk = |name, purpose| {
-            Desk::start(name, purpose, Arc::clone(store), tasks, stop.clone(), outdated.clone())
+        let task = |name, purpose| {
+            OperatorTask::start(name, purpose, Arc::clone(store), tasks, stop.clone(), outdated.clone())
         };
         let inner = Inner {
-            reads: desk("the desk of operators' reads", Purpose::Reads),
-            changes_desk: desk("the desk of operators' changes", Purpose::Changes),
+            reads: task("the task of operators' reads", Purpose::Reads),
+            change_task: task("the task of operators' changes", Purpose::Changes),
             policies,
             changes: Arc::clone(changes),
             purge_every,
@@ -78,7 +77,7 @@ impl Operators {
         Operators { inner: Arc::new(inner), principal: "".into() }
     }
 
-    /// The handle by which a principal's requests are carried out.
+    /// The handle that acts for this principal.
     #[must_use]
     pub fn acting_for(&self, principal: &str) -> Operators {
         Operators { inner: Arc::clone(&self.inner), principal: principal.into() }
@@ -107,7 +106,7 @@ impl Operators {
         list.await
     }
 
-    /// The consumers that were counted, and their numbers, which are exact up to `most` entries of each state.
+    /// The consumers that were counted, and their counts, which are exact up to `most` entries of each state.
     ///
     /// # Errors
     /// Those of the store.
@@ -119,13 +118,13 @@ impl Operators {
         count.await
     }
 
-    /// The policies that this replica goes by at this moment.
+    /// The policies in force on this replica now.
     #[must_use]
     pub fn policies_here(&self) -> Arc<Policies> {
         self.inner.policies.current()
     }
 
-    /// The policies in force, as the store has them now.
+    /// The policies in force, read from the store now.
     ///
     /// # Errors
     /// Those of the store.
@@ -167,7 +166,7 @@ impl Operators {
         audit.await
     }
 
-    /// How the purge keeps up, entries counted up to `due_max`.
+    /// Whether the purge keeps up, with entries counted up to `due_max`.
     ///
     /// # Errors
     /// Those of the store.
@@ -182,7 +181,7 @@ impl Operators {
         status.await
     }
 
-    /// From which wait of the oldest entry on the purge does not keep up.
+    /// The purge counts as behind once the oldest due entry has waited this long.
     #[must_use]
     pub fn purge_behind_after(&self) -> Span {
         purge_report::too_long(self.inner.purge_every)
@@ -196,7 +195,7 @@ impl Operators {
     pub async fn change(&self, order: ChangeRequest) -> Result<ChangeResult, Rejection> {
         let (key, asked) = (order.key.clone(), (Arc::clone(&self.inner.policies), order));
         let change =
-            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.change_task.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(change::change(session, policies, order, before))
             });
         let changed = change.await;
@@ -204,13 +203,13 @@ impl Operators {
         changed
     }
 
-    /// Deletes an entry that cannot be read; says whether the request had been carried out before.
+    /// Deletes an entry that cannot be read; returns whether the request had been carried out before.
     ///
     /// # Errors
     /// Those of [`crate::domain::delete_unreadable`], `ENTRY_NOT_FOUND`, a request id that was used for something else,
     /// and those of the store.
     pub async fn delete_unreadable(&self, order: DeleteUnreadable) -> Result<bool, Rejection> {
-        let delete = self.inner.changes_desk.change(&self.principal, order, |session, order, before| {
+        let delete = self.inner.change_task.change(&self.principal, order, |session, order, before| {
             Box::pin(unreadable::delete(session, order, before))
         });
         delete.await
@@ -225,7 +224,7 @@ impl Operators {
         let keys: Vec<Key> = order.rows.iter().filter(|_| awaited).map(|(key, _)| key.clone()).collect();
         let asked = (Arc::clone(&self.inner.policies), order, import::Sent::default());
         let import =
-            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order, sent), _| {
+            self.inner.change_task.change(&self.principal, asked, |session, (policies, order, sent), _| {
                 Box::pin(import::carry_out(session, policies, order, sent))
             });
         let imported = import.await;
@@ -235,7 +234,7 @@ impl Operators {
         imported
     }
 
-    /// Sets or deletes a consumer's policy, or says what would become of it.
+    /// Sets or deletes a consumer's policy, or returns what would result.
     ///
     /// # Errors
     /// `VERSION_MISMATCH`, `POLICY_NOT_FOUND`, every fault of the policy, and those of the store.
@@ -249,10 +248,10 @@ impl Operators {
             return validate.await;
         }
         let set =
-            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.change_task.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(async move {
                     let set = set::set(session, policies, order).await?;
-                    // What an earlier try of this very call has done is not a caller's repeat.
+                    // What an earlier try of this call did is not a repeat by the caller.
                     Ok(set.map(|result| PolicyResult {
                         replayed: result.replayed && before == Before::NotSent,
                         ..result
@@ -269,10 +268,10 @@ impl Operators {
     pub async fn change_run(&self, order: RunOrder) -> Result<RunResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
         let change =
-            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.change_task.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(async move {
                     let done = replays::carry_out(session, policies, order).await?;
-                    // What an earlier try of this very call has done is not a caller's repeat.
+                    // What an earlier try of this call did is not a repeat by the caller.
                     Ok(done.map(|done| RunResult {
                         replayed: done.replayed && before == Before::NotSent,
                         ..done
@@ -289,10 +288,10 @@ impl Operators {
     pub async fn change_hold(&self, order: HoldOrder) -> Result<HoldResult, Rejection> {
         let asked = (Arc::clone(&self.inner.policies), order);
         let change =
-            self.inner.changes_desk.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.change_task.change(&self.principal, asked, |session, (policies, order), before| {
                 Box::pin(async move {
                     let done = holds::carry_out(session, policies, order).await?;
-                    // What an earlier try of this very call has done is not a repeat of a caller's.
+                    // What an earlier try of this call did is not a repeat by the caller.
                     Ok(done.map(|done| HoldResult {
                         replayed: done.replayed && before == Before::NotSent,
                         ..done
@@ -302,7 +301,7 @@ impl Operators {
         change.await
     }
 
-    /// A page of the replay runs of a consumer after one of them, and what their entries have come to.
+    /// A page of the replay runs of a consumer after one of them, with the summaries of their entries.
     ///
     /// # Errors
     /// Those of the store.
@@ -314,23 +313,23 @@ impl Operators {
         runs.await
     }
 
-    /// Raises the number that is added to the store's clock for tokens; how both stand then.
+    /// Raises the offset that is added to the store's clock for tokens; returns both afterwards.
     ///
     /// # Errors
     /// Those of [`crate::domain::raise_token_offset`], a request id that was used for something else, and those
     /// of the store.
     pub async fn raise_token_offset(&self, order: OffsetOrder) -> Result<TokenClock, Rejection> {
-        let raise = self.inner.changes_desk.change(&self.principal, order, |session, order, before| {
+        let raise = self.inner.change_task.change(&self.principal, order, |session, order, before| {
             Box::pin(token_offset::raise(session, order, before))
         });
         raise.await
     }
 
-    /// Writes down that an operation on many entries begins, or finds that it has.
+    /// Records that an operation on many entries begins, or finds that it has begun.
     pub(super) async fn begin(&self, begin: StartOperation) -> Result<Operation, Rejection> {
         let begin = self
             .inner
-            .changes_desk
+            .change_task
             .change(&self.principal, begin, |session, begin, _| Box::pin(operation::begin(session, begin)));
         begin.await
     }
@@ -351,7 +350,7 @@ impl Operators {
         self.inner.long.open(principal, dry_run)
     }
 
-    /// A place for one piece of an operation's work. It waits for one, for a bounded time.
+    /// A place for one piece of an operation's work. Waits for a bounded time.
     ///
     /// # Errors
     /// `OVERLOADED`, `DRAINING`.
@@ -363,12 +362,12 @@ impl Operators {
         }
     }
 
-    /// Resolves when long operations shall end.
+    /// Resolves when long operations must end.
     pub async fn draining(&self) {
         self.inner.draining.cancelled().await;
     }
 
-    /// Ends what may go on for long: imports and bulk redrives. All else goes on.
+    /// Ends what may take long: imports and bulk redrives. Everything else goes on.
     pub(crate) fn drain(&self) {
         self.inner.draining.cancel();
     }

@@ -1,18 +1,18 @@
-//! An import's messages: what is absent is stored as COMPLETED, with one audit event for each consumer.
+//! The messages of an import: those without an entry are stored as COMPLETED, with one audit event for each consumer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use uuid::Uuid;
 
-use super::tries::Tried;
+use super::retry::JobResult;
 use crate::domain::{
     AuditEvent, Context, Import, Imported, ImportedEntry, Key, KeyHash, Reading, Rejection, RequestDigest,
     clock_refusal, import,
 };
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::refusals::used_before;
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::ledger::runtime::Mutex;
 use crate::store::{Fault, Found, Session, StoreError};
 
@@ -24,32 +24,32 @@ const HASH_BYTES: usize = size_of::<KeyHash>();
 pub struct ImportOrder {
     /// The operator's id of the import.
     pub operation_id: String,
-    /// The digest of what is the same in each message of the import.
+    /// The digest of what all messages of the import have in common.
     pub digest: RequestDigest,
-    /// Who, as authenticated.
+    /// The operator, as authenticated.
     pub actor: String,
-    /// Why.
+    /// The operator's reason.
     pub reason: String,
     /// The messages, each key once; at most [`crate::store::ROWS_MAX`].
     pub rows: Vec<(Key, Import)>,
 }
 
-/// What became of one message of an import.
+/// The outcome of one message of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportOutcome {
     /// It is stored.
     Stored,
-    /// It was there already.
+    /// It had an entry already.
     AlreadyCompleted,
-    /// It would be forgotten at once.
+    /// Its retention would be over immediately.
     RetentionOver,
 }
 
-/// The fate of each message, in their order.
+/// The outcome of each message, in order.
 pub type ImportOutcomes = Vec<Result<ImportOutcome, Rejection>>;
 
-/// One of the events that were sent last, by its consumer and its id, and the outcomes that come true if it is found: by
-/// it a second try knows whether the first one was applied, since all events of a part are written or none.
+/// One of the events of the last write, by its consumer and its id, with the outcomes that hold if it is found: it shows a
+/// second try whether the first one was applied, since all events of a part are written or none.
 #[derive(Default)]
 pub(super) struct Sent(Mutex<Option<(SentEvent, ImportOutcomes)>>);
 
@@ -67,13 +67,13 @@ impl Sent {
     }
 }
 
-/// Looks, decides and writes, until nobody came in between.
+/// The compare-and-set loop: looks, decides and writes, until no other writer intervened.
 pub(super) async fn carry_out(
     session: &mut dyn Session,
     policies: &PoliciesInForce,
     order: &ImportOrder,
     sent: &Sent,
-) -> Tried<ImportOutcomes> {
+) -> JobResult<ImportOutcomes> {
     if let Some(((consumer, request_id), outcomes)) = sent.noted() {
         let event = session.operators().audited(&consumer, &request_id).await;
         if event.map_err(StoreError::nothing_sent)?.is_some() {
@@ -115,7 +115,7 @@ pub(super) async fn carry_out(
         if entries.is_empty() {
             return Ok(Ok(outcomes));
         }
-        // By key, as every statement that writes.
+        // By key, as in every statement that writes.
         entries.sort_by_key(|entry| entry.entry().key.hash());
         let events = events(order, &loaded.reading, &entries);
         sent.note(events.first(), &outcomes);
@@ -130,7 +130,7 @@ pub(super) async fn carry_out(
                 );
                 return Ok(Ok(outcomes));
             }
-            // Another caller claimed one of them in between; or the clock is wrong, and the next look says in which way.
+            // Another caller claimed one of them in between; or the clock is wrong, and the next look shows in which way.
             Ok(false) | Err(StoreError::NotApplied(Fault::ClockBehind)) => {}
             Err(error) => return Err(error),
         }
@@ -152,8 +152,8 @@ fn decide(
     import(key, entry.as_ref(), row, &context)
 }
 
-/// One event for all that one message of an import stores of a consumer, so that the operators of each consumer see what
-/// became theirs, and no more. Its id tells the messages apart: what is repeated stores nothing, and needs no event.
+/// One event for all that one message of an import stores for a consumer, so that the operators of each consumer see what
+/// became theirs, and nothing else. Its id separates the messages: a repeated message stores nothing, and needs no event.
 fn events(order: &ImportOrder, reading: &Reading, entries: &[ImportedEntry]) -> Vec<AuditEvent> {
     let mut stored: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     for entry in entries {

@@ -1,18 +1,18 @@
-//! Imports and bulk redrives: how many streams a principal has open, and the places for what they do. A stream has a
-//! place only while it reads or changes entries for one message, one page or one entry, never while it waits for its
-//! client or its rate. So a client that opens streams and sends or reads nothing does not take a place from others.
+//! Imports and bulk redrives: how many streams a principal has open, and the places for their work. A stream has a place only
+//! while it reads or changes entries for one message, one page or one entry, never while it waits for its client or its
+//! rate. So a client that opens streams and sends or reads nothing does not take a place from others.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::places::{Bounds, Permit, Places};
+use super::places::{Bounds, FairPlaces, Permit};
 use crate::domain::{Reason, Rejection};
 
-/// How many imports and bulk redrives one principal may have open on a server, and so how many of its requests wait for a
+/// Imports and bulk redrives that one principal may have open on a server, and so the number of its requests that wait for a
 /// place: an operation asks for one at a time. All principals together are bounded by the connections and their streams.
 const OPEN_MAX: usize = 64;
 
-/// What changes entries. Five keep the operators' one session for changes busy.
+/// Work that changes entries. Five pieces keep the operators' one session for changes busy.
 const WORK: Bounds = Bounds {
     what: "pieces of work of imports and bulk redrives",
     places: 5,
@@ -20,25 +20,29 @@ const WORK: Bounds = Bounds {
     wait: Duration::from_secs(10),
 };
 
-/// What a dry run reads: apart, since it changes nothing and must not wait for what does.
+/// Pages that dry runs read: separate, since they change nothing and must not wait for what does.
 const DRY_RUNS: Bounds = Bounds { what: "pages of dry runs", places: 2, ..WORK };
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct LongOperations {
-    /// One name for each stream that is open.
+    /// One name for each open stream.
     open: Arc<Mutex<Vec<Box<str>>>>,
-    work: Places,
-    dry_runs: Places,
+    work: FairPlaces,
+    dry_runs: FairPlaces,
 }
 
 impl Default for LongOperations {
     fn default() -> LongOperations {
-        LongOperations { open: Arc::default(), work: Places::new(WORK), dry_runs: Places::new(DRY_RUNS) }
+        LongOperations {
+            open: Arc::default(),
+            work: FairPlaces::new(WORK),
+            dry_runs: FairPlaces::new(DRY_RUNS),
+        }
     }
 }
 
-/// An import or a bulk redrive that is open, until it is dropped.
+/// An open import or bulk redrive, until it is dropped.
 pub struct OpenOperation {
     of: LongOperations,
     principal: Box<str>,
@@ -68,7 +72,7 @@ impl LongOperations {
 }
 
 impl OpenOperation {
-    /// A place for one piece of work; waits for one, for a bounded time.
+    /// A place for one piece of work; waits for a bounded time.
     ///
     /// # Errors
     /// `OVERLOADED`.
@@ -105,7 +109,7 @@ mod tests {
         assert!(all.open.lock().unwrap().is_empty());
     }
 
-    /// However much is open and at work, dry runs have places of their own, and a principal that comes has one soon.
+    /// However many operations are open and at work, dry runs have separate places, and a new principal gets one soon.
     #[tokio::test]
     async fn dry_runs_have_their_own_places() {
         let all = LongOperations::default();

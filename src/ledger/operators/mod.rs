@@ -1,15 +1,15 @@
-//! What operators read and change: each kind of work at a desk of its own.
+//! The reads and changes of operators: each kind of work has a separate operator task.
 
 pub(super) mod change;
 pub(super) mod count_entries;
-mod desk;
 pub(super) mod handle;
 pub(super) mod import;
 pub(super) mod long;
 mod operation;
+mod operator_task;
 mod places;
 pub(super) mod read;
 pub(super) mod redrive;
+mod retry;
 pub(super) mod token_offset;
-mod tries;
 pub(super) mod unreadable;

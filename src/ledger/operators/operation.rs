@@ -1,42 +1,42 @@
-//! The beginning of an operation on many entries: written down once, so that each later call goes on from there.
+//! The start of an operation on many entries: recorded once, so that each later call goes on from there.
 
-use super::tries::Tried;
+use super::retry::JobResult;
 use crate::domain::{AuditEvent, RequestDigest, StoreTime};
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{Session, StoreError, Write};
 
-/// The name in the audit of an operation on many entries; each of them has its own event besides.
+/// The audit's name of an operation on many entries; each of the entries has an event besides.
 const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
 
-/// An operation on many entries, about to begin or to go on.
+/// An operation on many entries, to be begun or continued.
 #[derive(Clone, Debug)]
 pub(super) struct StartOperation {
     /// The operator's id of the operation, among those of the consumer.
     pub(super) operation_id: String,
-    /// The digest of what is the same in each call of the operation.
+    /// The digest of what all calls of the operation have in common.
     pub(super) digest: RequestDigest,
-    /// Who, as authenticated.
+    /// The operator, as authenticated.
     pub(super) actor: String,
-    /// Why.
+    /// The operator's reason.
     pub(super) reason: String,
     /// The consumer.
     pub(super) consumer: String,
-    /// What was asked for, for the audit.
+    /// The request, for the audit.
     pub(super) asked: String,
 }
 
 /// An operation that has begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
-    /// When, by the store's clock.
+    /// When it began, by the store's clock.
     pub(super) at: StoreTime,
-    /// How many entries it has changed by now.
+    /// Number of entries that it has changed so far.
     pub(super) done: i64,
 }
 
-/// Writes down that an operation begins, or finds that it has.
-pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> Tried<Operation> {
+/// Records that an operation begins, or finds that it has begun.
+pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> JobResult<Operation> {
     for _ in 0..ROUNDS_MAX {
         let event = session.operators().audited(&order.consumer, &order.operation_id).await;
         if let Some(event) = event.map_err(StoreError::nothing_sent)? {

@@ -1,6 +1,6 @@
-//! Places for work, shared fairly between principals: while several principals are at work or wait, each has its share
-//! of the places, and waiting requests are served round robin by principal, not in the order of their arrival. A
-//! principal with many requests delays another one by one piece of work of each principal, not by all of its requests.
+//! Places for work, shared fairly between principals: while several principals work or wait, each has its share of the places,
+//! and waiting requests are served round robin by principal, not in the order of their arrival. A principal with many
+//! requests delays another one by one piece of work of each principal, not by all of its requests.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use crate::domain::{Reason, Rejection};
 use crate::ledger::runtime::timeout;
 
-/// The bounds of some places.
+/// The bounds of a kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// What has its work there, for people.
+    /// The name of the work, for people.
     pub(super) what: &'static str,
-    /// How many pieces of work are carried out at the same time.
+    /// Pieces of work that are carried out concurrently.
     pub(super) places: usize,
-    /// How many requests may wait for a place, those of all principals together.
+    /// Requests that may wait for a place, of all principals together.
     pub(super) waiting: usize,
     /// How long a request waits for a place.
     pub(super) wait: Duration,
@@ -26,7 +26,7 @@ pub(super) struct Bounds {
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Places {
+pub(super) struct FairPlaces {
     bounds: Bounds,
     state: Arc<Mutex<State>>,
 }
@@ -37,27 +37,27 @@ struct State {
     at_work: Vec<Box<str>>,
     /// One queue for each principal that waits.
     queues: Vec<Queue>,
-    /// Counts the grants and the queues that were begun.
+    /// Number of grants and of queues that were begun.
     turn: u64,
 }
 
 struct Queue {
     principal: Box<str>,
-    /// When the principal was served last, or began to wait: the queue with the lowest one is served next.
+    /// When the principal was last served, or began to wait: the queue with the lowest number is served next.
     turn: u64,
-    /// Never empty. A permit is sent, or the sender is dropped: the request gave way to a principal with fewer ones.
+    /// Never empty. A permit is sent, or the sender is dropped: the request was displaced by a principal with fewer requests.
     requests: VecDeque<oneshot::Sender<Permit>>,
 }
 
 /// The right to one piece of work, until it is dropped.
 pub(super) struct Permit {
-    of: Places,
+    of: FairPlaces,
     principal: Box<str>,
 }
 
-impl Places {
-    pub(super) fn new(bounds: Bounds) -> Places {
-        Places { bounds, state: Arc::default() }
+impl FairPlaces {
+    pub(super) fn new(bounds: Bounds) -> FairPlaces {
+        FairPlaces { bounds, state: Arc::default() }
     }
 
     /// Takes a place for a principal, or waits for one.
@@ -73,7 +73,7 @@ impl Places {
         }
     }
 
-    /// What a permit is sent to.
+    /// The receiver of a permit.
     fn ask(&self, principal: &str) -> Result<oneshot::Receiver<Permit>, Rejection> {
         let (grant, granted) = oneshot::channel();
         let mut state = self.lock();
@@ -89,7 +89,7 @@ impl Places {
         Ok(granted)
     }
 
-    /// Gives free places to waiting requests.
+    /// Grants free places to waiting requests.
     fn serve(&self, mut state: MutexGuard<'_, State>) {
         let mut gone = Vec::new();
         while let Some((principal, grant)) = state.next(self.bounds.places) {
@@ -134,7 +134,7 @@ impl State {
         self.queues.push(Queue { principal, turn: self.turn, requests });
     }
 
-    /// Requests whose caller waits no longer take no room.
+    /// Removes requests whose caller no longer waits: they take no space.
     fn forget_those_that_are_gone(&mut self) {
         for queue in &mut self.queues {
             queue.requests.retain(|grant| !grant.is_closed());
@@ -142,7 +142,7 @@ impl State {
         self.queues.retain(|queue| !queue.requests.is_empty());
     }
 
-    /// Takes room from the principal with the most requests, for one that has `own`, if that leaves it no fewer.
+    /// Displaces a request of the principal with the most requests, for one that has `own`, if that leaves it no fewer.
     fn make_room(&mut self, own: usize) -> bool {
         let most = self.queues.iter_mut().max_by_key(|queue| queue.requests.len());
         let Some(most) = most.filter(|queue| queue.requests.len() > own + 1) else { return false };
@@ -150,7 +150,7 @@ impl State {
         true
     }
 
-    /// The request that is served next, which leaves its queue. `None` if none waits that may be.
+    /// Removes the request that is served next. `None` if no waiting request may be served.
     fn next(&mut self, places: usize) -> Option<(Box<str>, oneshot::Sender<Permit>)> {
         if self.at_work.len() >= places {
             return None;
@@ -167,14 +167,14 @@ impl State {
         Some(served)
     }
 
-    /// How many principals are at work or wait.
+    /// Number of principals that work or wait.
     fn principals(&self) -> usize {
         let waiting = self.queues.iter().map(|queue| &queue.principal);
         self.at_work.iter().chain(waiting).collect::<BTreeSet<_>>().len()
     }
 }
 
-/// How many places each of this number of principals may have.
+/// Number of places that each of this number of principals may have.
 fn share(places: usize, principals: usize) -> usize {
     (places / principals.max(1)).max(1)
 }
@@ -196,12 +196,12 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { what: "pieces of work", places: 5, waiting: 12, wait: Duration::from_millis(20) };
 
-    /// What was asked for in this order, by principal; who has a place by now.
-    struct Asked(Places, Vec<(&'static str, oneshot::Receiver<Permit>)>, Vec<Permit>);
+    /// Requests in this order, by principal; and the permits that were granted.
+    struct Requests(FairPlaces, Vec<(&'static str, oneshot::Receiver<Permit>)>, Vec<Permit>);
 
-    impl Asked {
-        fn new(principals: &[&'static str]) -> Asked {
-            let mut all = Asked(Places::new(BOUNDS), Vec::new(), Vec::new());
+    impl Requests {
+        fn new(principals: &[&'static str]) -> Requests {
+            let mut all = Requests(FairPlaces::new(BOUNDS), Vec::new(), Vec::new());
             for principal in principals {
                 all.ask(principal).unwrap();
             }
@@ -214,7 +214,7 @@ mod tests {
             Ok(())
         }
 
-        /// Who was given a place since this was last asked, by name.
+        /// The principals that were granted a place since the last call, by name.
         fn served(&mut self) -> String {
             let mut served = Vec::new();
             for (principal, granted) in &mut self.1 {
@@ -227,7 +227,7 @@ mod tests {
             served.concat()
         }
 
-        /// One piece of work of a principal ends; who is served then.
+        /// Ends one piece of work of a principal; returns who is served then.
         fn ends(&mut self, principal: &str) -> String {
             let at = self.2.iter().position(|permit| *permit.principal == *principal).unwrap();
             drop(self.2.swap_remove(at));
@@ -247,27 +247,27 @@ mod tests {
             (&["a", "b", "c", "a", "b", "c"], "abc"),
             (&["a", "b", "c", "d", "e", "f"], "abcde"),
         ] {
-            assert_eq!(Asked::new(asked).served(), served, "{asked:?}");
+            assert_eq!(Requests::new(asked).served(), served, "{asked:?}");
         }
     }
 
     #[test]
     fn principals_are_served_round_robin() {
-        let mut all = Asked::new(&["a"; 9]);
+        let mut all = Requests::new(&["a"; 9]);
         assert_eq!(all.served(), "aaaaa");
-        // Of two principals each has two places: b waits for the first that is free, a for its own third.
+        // Of two principals each has two places: b gets the first free one, a waits for one of its places.
         all.ask("b").unwrap();
         assert_eq!(all.ends("a"), "b");
         all.ask("b").unwrap();
         assert_eq!((all.ends("a"), all.ends("a"), all.ends("a")), ("b".into(), String::new(), "a".into()));
-        // A third one is not behind all that the first one has asked for before.
+        // A third principal is not behind all earlier requests of the first one.
         all.ask("c").unwrap();
         assert_eq!(all.ends("b"), "c");
     }
 
     #[test]
     fn principal_that_waits_longest_since_it_was_served_is_next() {
-        let mut all = Asked::new(&["a", "b", "c", "d", "e", "f", "a", "b"]);
+        let mut all = Requests::new(&["a", "b", "c", "d", "e", "f", "a", "b"]);
         assert_eq!(all.served(), "abcde");
         for _ in 0..3 {
             all.ask("c").unwrap();
@@ -275,21 +275,21 @@ mod tests {
         for (ends, served) in [("a", "f"), ("b", "a"), ("c", "b"), ("f", "c")] {
             assert_eq!(all.ends(ends), served, "{ends} ends");
         }
-        // One that comes now has one piece of work of each other one before it.
+        // A new principal has one piece of work of each other one before it.
         all.ask("g").unwrap();
         assert_eq!((all.ends("c"), all.ends("c")), ("c".into(), "g".into()));
     }
 
     #[test]
     fn waiting_is_bounded_and_few_requests_find_room() {
-        let mut all = Asked::new(&["a"; 9]);
+        let mut all = Requests::new(&["a"; 9]);
         assert_eq!(all.served(), "aaaaa");
         for principal in ["b", "c"] {
             for _ in 0..4 {
                 all.ask(principal).unwrap();
             }
         }
-        // Twelve wait. The newest of a principal with four gives way to the first of another one.
+        // Twelve wait. The newest request of a principal with four is displaced by the first of another principal.
         all.ask("d").unwrap();
         let lost = all.1.iter_mut().filter_map(|(principal, granted)| {
             (granted.try_recv().err()? == oneshot::error::TryRecvError::Closed).then_some(*principal)
@@ -301,14 +301,14 @@ mod tests {
         );
         let said = all.ask("c").unwrap_err();
         assert!(said.starts_with("12 requests of all principals wait for a place already"), "{said}");
-        // Who has gone waits no longer.
+        // A caller that is gone does not wait.
         all.1.retain(|(principal, _)| *principal != "b");
         all.ask("d").unwrap();
     }
 
     #[tokio::test]
     async fn wait_ends_and_leaves_nothing_behind() {
-        let places = Places::new(BOUNDS);
+        let places = FairPlaces::new(BOUNDS);
         let mut held = Vec::new();
         for _ in 0..5 {
             held.push(places.take("a").await.unwrap());

@@ -1,6 +1,6 @@
 //! Reads for operators.
 
-use super::tries::Tried;
+use super::retry::JobResult;
 use crate::domain::{
     Entry, EntryFilter, Key, KeyHash, Listed, Listing, Namespace, Reading, Reason, Rejection, Span,
     StoreTime, Summary,
@@ -8,7 +8,7 @@ use crate::domain::{
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::store::Session;
 
-/// Ages that the store's clock shall make instants of.
+/// Ages, which the store's clock converts to instants.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ages {
     /// Created at least this long ago.
@@ -18,17 +18,17 @@ pub struct Ages {
 }
 
 impl Ages {
-    /// As instants, of which this is now.
+    /// As instants; `now` is the store's clock.
     pub(super) fn to_instants(self, filter: &mut EntryFilter, now: StoreTime) {
         filter.created_until = self.min.map_or(StoreTime::MAX, |age| now - age);
         filter.created_from = self.max.map_or(StoreTime(0), |age| now - age);
     }
 }
 
-/// A page of a listing, and the listing as it was carried out: with instants for ages.
+/// A page of a listing, and the listing as it was carried out: with instants in place of ages.
 pub type Page = (Listing, Listed);
 
-/// Whose entries shall be counted.
+/// Which entries are counted.
 #[derive(Clone, Debug)]
 pub enum CountScope {
     /// Those of this consumer, live or in one of its runs.
@@ -37,7 +37,7 @@ pub enum CountScope {
     ConsumerPage(String, usize),
 }
 
-pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Ages) -> Tried<Page> {
+pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Ages) -> JobResult<Page> {
     let mut listing = listing.clone();
     if ages.min.is_some() || ages.max.is_some() {
         let now = session.entries().load(&[]).await?.reading.now;
@@ -47,7 +47,7 @@ pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Age
     Ok(Ok((listing, listed)))
 }
 
-/// Up to how many entries of each state a summary is exact: each may stand in another page of the table. Without a bound a
+/// Up to this many entries of each state a summary is exact: each entry may be in another page of the table. Without a bound a
 /// summary of 100,000 open claims touched 300,886 pages (`tests/it/proof/rows/bounded.rs`).
 pub(crate) const SUMMARY_MAX: i64 = 1_000;
 
@@ -56,7 +56,7 @@ pub(super) async fn count(
     policies: &PoliciesInForce,
     whose: &CountScope,
     most: i64,
-) -> Tried<(Vec<String>, Summary)> {
+) -> JobResult<(Vec<String>, Summary)> {
     let names = match whose {
         CountScope::One(namespace) => vec![namespace.name().to_owned()],
         CountScope::ConsumerPage(after, limit) => session.operators().consumers(after, *limit).await?,
@@ -67,7 +67,7 @@ pub(super) async fn count(
     Ok(Ok((names, summary)))
 }
 
-/// Which entry.
+/// Which entry is sought.
 #[derive(Clone, Debug)]
 pub enum Sought {
     /// The one of this key.
@@ -76,7 +76,7 @@ pub enum Sought {
     Hash(KeyHash),
 }
 
-pub(super) async fn get(session: &mut dyn Session, sought: &Sought) -> Tried<(Reading, Entry)> {
+pub(super) async fn get(session: &mut dyn Session, sought: &Sought) -> JobResult<(Reading, Entry)> {
     let (reading, entry) = match sought {
         Sought::Key(key) => {
             let mut loaded = session.entries().load(std::slice::from_ref(key)).await?;
@@ -91,7 +91,7 @@ pub(super) async fn get(session: &mut dyn Session, sought: &Sought) -> Tried<(Re
         Some(entry) => Ok((reading, entry)),
         None => Err(Rejection::new(
             Reason::EntryNotFound,
-            "there is no entry for this key: it was never claimed, or it was purged or deleted since",
+            "this key has no entry: it was never claimed, or it was purged or deleted since",
         )),
     }))
 }

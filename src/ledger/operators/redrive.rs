@@ -1,5 +1,5 @@
-//! Redriving all that fits a filter: page by page, entry by entry, each with its own audit event, no faster
-//! than was asked for, for as long as somebody listens.
+//! Redrives all entries that fit a filter: page by page, entry by entry, each with a separate audit event, no faster than
+//! requested, while the listener listens.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use crate::domain::{
 };
 use crate::ledger::runtime::{Instant, sleep, timeout};
 
-/// How many entries one look brings.
+/// Number of entries of one page.
 const PAGE: usize = 100;
-/// How often the listener hears of it at least.
+/// How often the listener gets a progress report at least.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How many tidings may wait for the listener.
+/// Number of progress reports that may wait for the listener.
 const TOLD_MAX: usize = 2;
-/// How long the listener may take to hear of it.
+/// How long the listener may take to receive a report.
 const HEARD_WITHIN: Duration = Duration::from_mins(1);
-/// How often an entry is tried while the operators' queue is full, or somebody holds its row.
+/// How often an entry is tried while the operators' queue is full, or its row is locked.
 const TRIES_MAX: usize = 5;
 const TRY_AFTER: Duration = Duration::from_millis(100);
-/// How long to rest after a look that found nothing that fits.
+/// Pause after a page without an entry that fits.
 const REST: Duration = Duration::from_millis(50);
 
 /// An operator's request.
@@ -35,26 +35,26 @@ const REST: Duration = Duration::from_millis(50);
 pub struct RedriveOrder {
     /// Which entries.
     pub filter: EntryFilter,
-    /// And of what age.
+    /// And their ages.
     pub ages: Ages,
-    /// The filter as it was asked for, for the audit.
+    /// The filter of the request, for the audit.
     pub asked: String,
     /// The operator's id of the operation, among those of the consumer.
     pub operation_id: String,
-    /// The digest of what is the same in each call of the operation: all of the request but `dry_run`, and the rate
-    /// and the maximum, which a later call may change.
+    /// The digest of what all calls of the operation have in common: the request without `dry_run`, the rate and the maximum,
+    /// which a later call may change.
     pub digest: RequestDigest,
-    /// Who, as authenticated.
+    /// The operator, as authenticated.
     pub actor: String,
-    /// Why.
+    /// The operator's reason.
     pub reason: String,
     /// Change nothing.
     pub dry_run: bool,
-    /// Entries a second, at the most.
+    /// Maximum number of entries a second.
     pub rate: u32,
-    /// Entries, at the most, over all calls of the operation.
+    /// Maximum number of entries over all calls of the operation.
     pub maximum: i64,
-    /// The next claims may bring other payloads.
+    /// Whether the next claims may bring other payloads.
     pub drop_fingerprint: bool,
 }
 
@@ -71,57 +71,57 @@ impl RedriveOrder {
     }
 }
 
-/// What became of one entry.
+/// The outcome of one entry.
 #[derive(Clone, Debug)]
 pub struct RedriveOutcome {
     /// The hash of its key.
     pub key_hash: KeyHash,
     /// The key; `None` if the entry cannot be read.
     pub key: Option<Key>,
-    /// The state that it was in; `None` if the entry cannot be read.
+    /// The state before; `None` if the entry cannot be read.
     pub state: Option<State>,
-    /// Why it was not redriven; none: it was.
+    /// Why it was not redriven; `None` if it was.
     pub rejected: Option<Rejection>,
     /// Its effect may have happened.
     pub effect_doubtful: bool,
 }
 
-/// How far the operation is.
+/// The progress of the operation.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// What became of the entries since it was last told.
+pub struct RedriveProgress {
+    /// The outcomes since the last report.
     pub outcomes: Vec<RedriveOutcome>,
-    /// How many were redriven by the operation, by earlier calls too.
+    /// Number of entries redriven by the operation, by earlier calls too.
     pub redriven: i64,
-    /// How many were refused in this call.
+    /// Number of entries refused in this call.
     pub refused: i64,
-    /// How many can still be redriven, at the most.
+    /// Upper bound of the entries that can still be redriven.
     pub at_most_left: i64,
-    /// There is nothing more to do.
+    /// The operation is finished.
     pub finished: bool,
-    /// Since the maximum is reached.
+    /// It is, because the maximum is reached.
     pub maximum_reached: bool,
 }
 
-/// What the listener hears.
-pub type RedriveEvent = Result<Progress, Rejection>;
+/// What the listener receives.
+pub type RedriveEvent = Result<RedriveProgress, Rejection>;
 
-/// Redrives all that fits, and tells how far it is; ends when the receiver is dropped.
+/// Redrives all that fits, and reports its progress; ends when the receiver is dropped.
 ///
 /// # Errors
-/// An operation id that was used for something else, too many operations at once, and those of the store.
+/// An operation id that was used for something else, too many concurrent operations, and errors of the store.
 pub async fn redrive_all(
     operators: &Operators,
     mut order: RedriveOrder,
 ) -> Result<mpsc::Receiver<RedriveEvent>, Rejection> {
     let open = operators.open_operation(&order.actor, order.dry_run)?;
     let place = operators.place(&open).await?;
-    // Known or not: it only tells how much there is to do.
+    // May fail: it only shows how much is left.
     let whose = CountScope::One(order.filter.namespace());
     let standing = operators.count(whose, SUMMARY_MAX).await.map_or(i64::MAX, |(_, summary)| {
         let fits = |state: State| order.filter.states.contains(&crate::store::state_number(state));
         let counts = summary.counts.iter().filter(|count| fits(count.state));
-        // Where there may be more than were counted, nothing bounds how many are left.
+        // If there may be more than were counted, the remainder has no bound.
         counts.fold(0, |sum, count| if count.at_least { i64::MAX } else { count.count.saturating_add(sum) })
     });
     let began = if order.dry_run { None } else { Some(operators.begin(order.begin()).await?) };
@@ -131,13 +131,13 @@ pub async fn redrive_all(
         ages.to_instants(&mut order.filter, began.at);
     }
     drop(place);
-    let (tell, told) = mpsc::channel(TOLD_MAX);
+    let (tell, reports) = mpsc::channel(TOLD_MAX);
     let redriven = began.as_ref().map_or(0, |began| began.done);
     let run = Run {
         operators: operators.clone(),
         began: began.map(|began| began.at),
         standing,
-        progress: Progress { redriven, ..Progress::default() },
+        progress: RedriveProgress { redriven, ..RedriveProgress::default() },
         told_at: Instant::now(),
         next_at: Instant::now(),
         tell,
@@ -156,11 +156,11 @@ pub async fn redrive_all(
             ended = run.run() => ended.err(),
         };
         if let Some(rejection) = failed {
-            // Who does not listen any more keeps nobody waiting.
+            // A listener that does not listen any more delays no other.
             let _gone = timeout(TELL_EVERY, tell.send(Err(rejection))).await;
         }
     });
-    Ok(told)
+    Ok(reports)
 }
 
 /// The listener is gone.
@@ -170,11 +170,11 @@ struct Run {
     operators: Operators,
     open: OpenOperation,
     order: RedriveOrder,
-    /// When the operation began; none: it is a dry run.
+    /// When the operation began; `None` for a dry run.
     began: Option<StoreTime>,
-    /// How many entries stand in the states of the filter.
+    /// Number of entries in the states of the filter.
     standing: i64,
-    progress: Progress,
+    progress: RedriveProgress,
     told_at: Instant,
     next_at: Instant,
     tell: mpsc::Sender<RedriveEvent>,
@@ -192,7 +192,7 @@ impl Run {
             ages = Ages::default();
             listing = Listing { after: listed.next, ..carried_out };
             if self.began.is_some() && !listed.rows.is_empty() {
-                // Another call of the operation may be at it too: what it did counts.
+                // Another call of the operation may run concurrently: what it did counts.
                 let done = self.operators.begin(self.order.begin()).await?.done;
                 self.progress.redriven = done.max(self.progress.redriven);
             }
@@ -231,12 +231,12 @@ impl Run {
         }
     }
 
-    /// A place for the next page or entry. None is held while the operation waits for its rate or its listener.
+    /// A place for the next page or entry. The operation holds no place while it waits for its rate or its listener.
     async fn place(&self) -> Result<WorkPermit, Rejection> {
         self.operators.place(&self.open).await
     }
 
-    /// One entry: whether it was redriven now, and not by a call before. The outer error ends the operation.
+    /// One entry: whether it was redriven now, and not by an earlier call. The outer error ends the operation.
     async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<bool, Rejection>, Rejection> {
         let change = Change {
             expected_version: entry.version,
@@ -252,7 +252,7 @@ impl Run {
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
         let order = ChangeRequest {
             request_id: format!("{}/{}", self.order.operation_id, entry.key.hash().simple()),
-            // Not that of a version: what one call of the operation has redriven is not redriven by another one.
+            // Without a version: what one call of the operation has redriven is not redriven by another one.
             digest: self.order.digest,
             actor: self.order.actor.clone(),
             reason: self.order.reason.clone(),
@@ -269,7 +269,7 @@ impl Run {
                 Err(rejection) if rejection.reason == Reason::Overloaded && tries < TRIES_MAX => {
                     sleep(TRY_AFTER).await;
                 }
-                // What is refused for now is taken by the next call of the operation.
+                // What is refused for now is left to the next call of the operation.
                 Err(rejection) if of_the_entry(rejection.reason) => return Ok(Err(rejection)),
                 Err(rejection) => return Err(rejection),
             }
@@ -323,7 +323,7 @@ impl Run {
 
     async fn tell(&mut self) -> Result<(), Gone> {
         let allowed = (self.order.maximum - self.progress.redriven).max(0);
-        let progress = Progress {
+        let progress = RedriveProgress {
             outcomes: std::mem::take(&mut self.progress.outcomes),
             at_most_left: if self.progress.finished { 0 } else { self.standing.min(allowed) },
             ..self.progress
@@ -342,7 +342,7 @@ impl Run {
     }
 }
 
-/// Whether a refusal is of this entry alone, so that the operation goes on with the next.
+/// Whether a refusal concerns this entry alone, so that the operation goes on with the next one.
 fn of_the_entry(reason: Reason) -> bool {
     matches!(
         reason,

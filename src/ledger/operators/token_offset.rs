@@ -1,13 +1,13 @@
-//! Raising `token_offset`: audited, repeatable, and in force for every statement that begins from then on, on all
-//! replicas, since each reads it beside the clock.
+//! Raising `token_offset`: audited, idempotent, and in force for every statement that begins from then on, on all replicas,
+//! since each statement reads it together with the clock.
 
-use super::tries::{Before, Tried};
+use super::retry::{Before, JobResult};
 use crate::domain::{AuditEvent, Reading, RequestDigest, Span, raise_token_offset};
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{OffsetRaise, Session, StoreError};
 
-/// The offset is that of all consumers: so are the ids of the requests that raise it.
+/// The offset concerns all consumers, and so do the ids of the requests that raise it.
 const CONSUMER: &str = "";
 /// The action's name in the audit.
 const ACTION: &str = "RAISE_TOKEN_OFFSET";
@@ -19,28 +19,28 @@ pub struct OffsetOrder {
     pub request_id: String,
     /// The digest of the whole request: a repeat has the same one.
     pub digest: RequestDigest,
-    /// Who, as authenticated.
+    /// The operator, as authenticated.
     pub actor: String,
-    /// Why.
+    /// The operator's reason.
     pub reason: String,
-    /// The new offset; none: only look.
+    /// The new offset; `None` to read only.
     pub token_offset: Option<Span>,
-    /// The offset that was looked at.
+    /// The expected offset.
     pub expected: Span,
-    /// Change nothing; say whether it would be allowed.
+    /// Change nothing; return whether it would be allowed.
     pub validate_only: bool,
 }
 
 /// The store's clock, and what is added to it for tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenClock {
-    /// Both, and the highest that they have shown together.
+    /// Both, and their highest sum so far.
     pub reading: Reading,
     /// The request had been carried out before.
     pub replayed: bool,
 }
 
-/// An offset as the audit keeps it.
+/// An offset in the form of the audit.
 fn kept(offset: Span) -> String {
     serde_json::json!({ "token_offset_us": offset.micros() }).to_string()
 }
@@ -49,7 +49,7 @@ pub(super) async fn raise(
     session: &mut dyn Session,
     order: &OffsetOrder,
     before: Before,
-) -> Tried<TokenClock> {
+) -> JobResult<TokenClock> {
     for _ in 0..ROUNDS_MAX {
         let made = if order.validate_only {
             None
@@ -97,7 +97,7 @@ pub(super) async fn raise(
                 actor = event.actor,
                 "an operator raised token_offset"
             );
-            // It is done: whatever fails from here on, nobody may be told that it was not.
+            // It is done: whatever fails from here on, the caller must not get a refusal.
             let loaded =
                 session.entries().load(&[]).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
             return Ok(Ok(TokenClock { reading: loaded.reading, replayed: false }));

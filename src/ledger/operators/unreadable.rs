@@ -1,14 +1,14 @@
-//! Deleting an entry that cannot be read, by the hash of its key: audited, and repeatable.
+//! Deleting an entry that cannot be read, by the hash of its key: audited and idempotent.
 
-use super::tries::{Before, Tried};
+use super::retry::{Before, JobResult};
 use crate::domain::{
     AuditEvent, KeyHash, Reading, Reason, Rejection, RequestDigest, UnreadableEntry, delete_unreadable,
 };
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{Found, Session, StoreError, Write};
 
-/// Whose the entry is cannot be known for certain: the ids of such requests are those of all consumers.
+/// The consumer of such an entry cannot be known for certain: the ids of these requests are those of all consumers.
 const CONSUMER: &str = "";
 /// The action's name in the audit.
 const ACTION: &str = "DELETE";
@@ -20,22 +20,22 @@ pub struct DeleteUnreadable {
     pub request_id: String,
     /// The digest of the whole request: a repeat has the same one.
     pub digest: RequestDigest,
-    /// Who, as authenticated.
+    /// The operator, as authenticated.
     pub actor: String,
-    /// Why.
+    /// The operator's reason.
     pub reason: String,
     /// The hash of the entry's key.
     pub key: KeyHash,
-    /// The danger is understood.
+    /// The operator accepts the danger.
     pub force: bool,
 }
 
-/// Whether the request had been carried out before.
+/// Returns whether the request had been carried out before.
 pub(super) async fn delete(
     session: &mut dyn Session,
     order: &DeleteUnreadable,
     before: Before,
-) -> Tried<bool> {
+) -> JobResult<bool> {
     for _ in 0..ROUNDS_MAX {
         let made = session.operators().audited(CONSUMER, &order.request_id).await;
         if let Some(event) = made.map_err(StoreError::nothing_sent)? {
@@ -74,9 +74,7 @@ pub(super) async fn delete(
 fn unreadable(found: Found) -> Result<UnreadableEntry, Rejection> {
     match found {
         Found::Unreadable(entry) => Ok(entry),
-        Found::Absent => {
-            Err(Rejection::new(Reason::EntryNotFound, "there is no entry whose key has this hash"))
-        }
+        Found::Absent => Err(Rejection::new(Reason::EntryNotFound, "no entry has a key with this hash")),
         Found::Entry(_) | Found::Collision => Err(Rejection::new(
             Reason::StateNotAllowed,
             "this entry can be read; nothing was changed: look at it by its hash, and delete it by its key",

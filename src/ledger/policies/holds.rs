@@ -1,4 +1,4 @@
-//! Placing, ending and listing holds: repeatable, audited, and in force on this replica before the call is answered.
+//! Placing, ending and listing holds: idempotent, audited, and in force on this replica before the call is answered.
 
 use serde_json::json;
 
@@ -8,14 +8,14 @@ use crate::domain::{
     AuditEvent, Hold, Reading, Reason, Rejection, RequestDigest, StoreTime, held_consumers, liftable,
     placeable,
 };
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{HOLD_LEVEL, Session, StoreError};
 
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct HoldOrder {
-    /// The operator's own id of the request; its repeats change nothing.
+    /// The operator's id of the request; its repeats change nothing.
     pub request_id: String,
     /// The digest of the whole request: a repeat has the same one.
     pub digest: RequestDigest,
@@ -23,7 +23,7 @@ pub struct HoldOrder {
     pub actor: String,
     /// The operator's reason, for the audit.
     pub reason: String,
-    /// What the names of the consumers begin with; empty: all consumers.
+    /// Prefix of the names of the held consumers; empty: all consumers.
     pub prefix: String,
     /// What to do.
     pub what: HoldChange,
@@ -38,10 +38,10 @@ pub enum HoldChange {
     Lift,
 }
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Clone, Debug)]
 pub struct HoldResult {
-    /// The hold on the prefix that is in force then; `None` if there is none.
+    /// The hold on the prefix that is then in force; `None` if there is none.
     pub hold: Option<Hold>,
     /// An earlier call carried the order out.
     pub replayed: bool,
@@ -55,12 +55,12 @@ impl HoldOrder {
         }
     }
 
-    /// What the audit keeps of it.
+    /// What the audit records of it.
     fn kept(&self) -> String {
         json!({ "prefix": self.prefix, "all": self.prefix.is_empty() }).to_string()
     }
 
-    /// What its event and its id belong to: the prefix, with the `*` of rights and commands. No policy has such a name.
+    /// The scope of its event and id: the prefix, with the `*` of rights and commands. No policy has such a name.
     fn scope(&self) -> String {
         format!("{}*", self.prefix)
     }
@@ -123,7 +123,7 @@ pub(crate) async fn carry_out(
                 if let Some(rejection) = not_known_everywhere(session, &reading).await? {
                     return Ok(Err(rejection));
                 }
-                // What this look has found holds at this epoch alone.
+                // The write is conditional on the epoch of this look.
                 let epoch = snapshot.epoch().unwrap_or_default();
                 done(session.hold_book().add_hold(&order.hold(reading.now), epoch, &event)).await?
             }
@@ -135,7 +135,7 @@ pub(crate) async fn carry_out(
                 action = order.action(),
                 "an operator changed a hold"
             );
-            // It is done: whatever fails from here on, the caller must not be told that it was not.
+            // It is done: whatever fails from here on, the caller must not get a refusal.
             let now = live.refresh(session).await;
             let policies = now.map_err(|error| StoreError::Unknown(error.to_string()))?.policies();
             let hold = policies.holds().iter().find(|hold| hold.prefix == order.prefix).cloned();
@@ -145,7 +145,7 @@ pub(crate) async fn carry_out(
     Ok(Err(contended("operators", "change policies and holds")))
 }
 
-/// The refusal while a server is at work that would grant in spite of a hold.
+/// The refusal while a live server would grant in spite of a hold.
 async fn not_known_everywhere(
     session: &mut dyn Session,
     reading: &Reading,

@@ -1,4 +1,4 @@
-//! The policies that this replica goes by: how they are read from the store, and until when they are trusted.
+//! The policies in force on this replica: how they are read from the store, and until when they are trusted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,51 +10,51 @@ use crate::domain::{Key, Policy, Span, StoreTime};
 use crate::ledger::runtime::{Instant, Mutex};
 use crate::store::{EffectiveRetention, Fault, ROWS_MAX, Session, StoreError};
 
-/// How long a statement may run after it has read the store's clock. What is written by policies that are
-/// trusted until an instant is committed up to this much later: so they are trusted for that much less than
-/// a hold may take to be in force everywhere. With 10 s nothing is granted by policies that were read more than
-/// 8 s before, and no grant is later than 10 s after a hold was answered.
+/// Longest time of a statement after it has read the store's clock. Writes by policies that are trusted until an instant
+/// commit up to this much later, so policies are trusted for that much less than a hold may take to be in force everywhere.
+/// With 10 s, nothing is granted by policies that were read more than 8 s before, and no grant is later than 10 s after a
+/// hold was answered.
 const STATEMENT_MAX: Span = Span::from_secs(2);
-/// How often all policies are read, whether anything has changed or not.
+/// How often all policies are read, also without a change.
 const READ_ALL_EVERY: Duration = Duration::from_mins(1);
-/// After batches failed to read the policies they leave it to the heartbeat for so long.
+/// How long batches leave reading the policies to the heartbeat after they failed to read them.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often a start may meet a change of policies before it gives up.
+/// How often a start may meet a concurrent change of policies before it gives up.
 const ADOPT_ROUNDS_MAX: usize = 16;
-/// How often the log tells of policies that cannot be read, at the most, while they stay as many.
+/// How often the log reports policies that cannot be read, while their number does not change.
 const ALERT_EVERY: Duration = Duration::from_mins(1);
-/// How much of what is wrong with such a policy the log shows.
+/// Length of the error of such a policy in the log.
 const PROBLEM_CHARS_MAX: usize = 200;
 
 /// The policies as the store had them at one instant.
 #[derive(Clone, Debug)]
 pub struct InForce {
     policies: Arc<Policies>,
-    /// The store's clock before they were read: they hold every change that was answered until then.
+    /// The store's clock before they were read: they contain every change that was answered until then.
     as_of: StoreTime,
-    /// The value of [`PolicyBook::policy_epoch`] before they were read; none: they were not read from a store.
+    /// The value of [`PolicyBook::policy_epoch`] before they were read; `None` if they were not read from a store.
     epoch: Option<i64>,
-    /// When all of them were read.
+    /// When all of them were last read.
     read_at: Instant,
 }
 
 impl InForce {
-    /// Policies that no store has been asked for yet: nothing is granted by them.
+    /// Policies that were not read from a store: nothing is granted by them.
     #[must_use]
     pub fn unread(policies: Policies) -> InForce {
         InForce { policies: Arc::new(policies), as_of: StoreTime(0), epoch: None, read_at: Instant::now() }
     }
 
-    /// Reads what the store has now; all of it only where something changed since `before`, or a minute has
-    /// passed. The store's clock stood at `as_of` before.
+    /// Reads what the store has now; all of it only if something changed since `before`, or a minute has passed. `as_of` is the
+    /// store's clock before that.
     async fn read(
         file: &Policies,
         before: Option<&InForce>,
         session: &mut dyn Session,
         as_of: StoreTime,
     ) -> Result<InForce, StoreError> {
-        // The epoch comes first: what changes while the rest is read leaves an epoch that is too old, so that
-        // all is read once more, never one that is too new.
+        // The epoch comes first: a change while the rest is read then leaves an epoch that is too old, so that all is
+        // read again, never one that is too new.
         let epoch = session.policy_book().policy_epoch().await?;
         if let Some(before) = before
             && before.epoch == Some(epoch)
@@ -65,7 +65,7 @@ impl InForce {
         Ok(InForce::read_all(file, before, session, as_of, epoch).await?.0)
     }
 
-    /// Reads all of it, and gives also the retentions that were in force until now.
+    /// Reads all of it; also returns the retentions that were in force until now.
     async fn read_all(
         file: &Policies,
         before: Option<&InForce>,
@@ -85,9 +85,9 @@ impl InForce {
     }
 }
 
-/// Puts policies in force against a store that may have seen others before: where a consumer's
-/// effective retention got longer, its window floor rises, so that nothing that was purged under
-/// the old one comes back as new. See docs/contract.md, section 8.
+/// Puts policies in force on a store that may have had others before: if a consumer's effective retention got longer, its
+/// window floor rises, so that messages which were purged under the old retention do not come back as new. See
+/// docs/contract.md, section 8.
 ///
 /// # Errors
 /// Those of the store.
@@ -97,10 +97,10 @@ pub async fn adopt(file: &Policies, session: &mut dyn Session) -> Result<InForce
             return Ok(adopted);
         }
     }
-    Err(StoreError::NotApplied(Fault::Conflict("too many operators change policies at once".into())))
+    Err(StoreError::NotApplied(Fault::Conflict("too many operators change policies concurrently".into())))
 }
 
-/// None: somebody changed a policy in between. What is written down then must not be what was read before.
+/// `None` if a policy was changed in between: what was read before must not be written then.
 async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Option<InForce>, StoreError> {
     let as_of = session.entries().load(&[]).await?.reading.now;
     let epoch = session.policy_book().policy_epoch().await?;
@@ -110,7 +110,7 @@ async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Opti
     }
     let policies = &found.policies;
     let before = by_consumer(&retentions);
-    // A reading from after the others: what another replica purged until then it purged by its own rules.
+    // Read after the others: another replica purged until then by its own rules.
     let now = session.entries().load(&[]).await?.reading.now;
     let usual = policies.default_policy();
     let lost = before.keys().filter(|name| **name != DEFAULT && !policies.registered(name));
@@ -140,18 +140,18 @@ async fn try_to_adopt(file: &Policies, session: &mut dyn Session) -> Result<Opti
     InForce::read(file, Some(&found), session, as_of).await.map(Some)
 }
 
-/// What one batch decides by, from its start to its end: policies, and until when they are trusted. They stay
-/// together: older policies with a newer instant could grant after a hold.
+/// The policies of one batch, from its start to its end, and until when they are trusted. The two stay together: older
+/// policies with a newer instant could grant after a hold.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     read: InForce,
-    /// Until when, by the store's clock, something may be granted by them.
+    /// Until when, by the store's clock, they may grant.
     pub(crate) trusted_until: StoreTime,
-    /// When they were asked for, by the clock of this replica. It only takes trust away, where the store's
-    /// clock stands still.
+    /// When they were requested, by the clock of this replica. It only takes trust away, where the store's clock stands
+    /// still.
     asked_at: Instant,
     trusted_for: Duration,
-    /// Counts the readings, in the order in which they began.
+    /// Number of the reading, in the order in which readings began.
     number: u64,
 }
 
@@ -168,43 +168,42 @@ impl Snapshot {
         self.read.policies.registered(consumer)
     }
 
-    /// The policy of a key's consumer, with how the key's run stands.
+    /// The policy of a key's consumer, with the standing of the key's run.
     pub(crate) fn of_key(&self, key: &Key) -> Arc<Policy> {
         self.read.policies.of_key(key)
     }
 
-    /// At which epoch they were read; none: they were not read from a store.
+    /// The epoch at which they were read; `None` if they were not read from a store.
     pub(super) fn epoch(&self) -> Option<i64> {
         self.read.epoch
     }
 
-    /// Whether they hold every change that was answered longer ago than a change may take to be in force everywhere.
+    /// Whether they contain every change that was answered longer ago than a change may take to be in force everywhere.
     pub(crate) fn fresh(&self) -> bool {
         self.asked_at.elapsed() < self.trusted_for
     }
 
-    /// Whether something may be granted by them when the store's clock stands at `now`. Else nobody knows
-    /// whether a consumer has been put on hold since.
+    /// Whether they may grant when the store's clock is `now`. Otherwise a consumer may have been put on hold since.
     pub(crate) fn trusted(&self, now: StoreTime) -> bool {
         now <= self.trusted_until && self.fresh()
     }
 }
 
-/// The policies that this replica goes by, and those of its file, which are below them.
+/// The policies in force on this replica, and those of its file, which they override.
 pub(crate) struct PoliciesInForce {
     pub(crate) file: Policies,
     /// Whether operators must state the redelivery window of a policy.
     pub(crate) window_required: bool,
     current: RwLock<Arc<Snapshot>>,
-    /// How many readings have begun.
+    /// Number of readings that have begun.
     begun: AtomicU64,
     /// How long policies are trusted after they were read.
     trusted_for: Duration,
     /// When a batch last failed to read them.
     failed_at: Mutex<Option<Instant>>,
-    /// Which runs that nobody had registered were looked up again.
+    /// Unregistered runs that were looked up again.
     pub(crate) lookups: RunLookups,
-    /// When the log last told of policies that cannot be read, and of how many.
+    /// When the log last reported policies that cannot be read, and their number.
     alerted: Mutex<Option<(Instant, usize)>>,
 }
 
@@ -236,13 +235,13 @@ impl PoliciesInForce {
         live
     }
 
-    /// Takes over what the store has now, whichever replica it was set by.
+    /// Reads the store's policies now, whichever replica set them.
     pub(crate) async fn refresh(&self, session: &mut dyn Session) -> Result<Arc<Snapshot>, StoreError> {
         let as_of = session.entries().load(&[]).await?.reading.now;
         self.refresh_as_of(session, as_of).await
     }
 
-    /// Takes over what the store has now. An earlier statement has read the store's clock as `as_of`.
+    /// As [`PoliciesInForce::refresh`], where an earlier statement has read the store's clock as `as_of`.
     pub(crate) async fn refresh_as_of(
         &self,
         session: &mut dyn Session,
@@ -260,7 +259,7 @@ impl PoliciesInForce {
         Ok(now)
     }
 
-    /// Of two readings the one that began later wins: it holds all that was answered before the other began.
+    /// Of two readings the one that began later wins: it contains all that was answered before the other one began.
     fn install(&self, fresh: Arc<Snapshot>) -> Arc<Snapshot> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if fresh.number > current.number {
@@ -269,8 +268,7 @@ impl PoliciesInForce {
         Arc::clone(&current)
     }
 
-    /// Reads them for a batch that found them too old, when the store's clock stood at `as_of`. None: they
-    /// cannot be read now.
+    /// Reads them for a batch that found them too old, when the store's clock was `as_of`. `None` if they cannot be read now.
     ///
     /// # Errors
     /// The session broke.
@@ -297,12 +295,12 @@ impl PoliciesInForce {
         }
     }
 
-    /// Says once a minute, and whenever they are more or fewer, that policies cannot be read.
+    /// Logs once a minute, and whenever their number changes, that policies cannot be read.
     fn alert(&self, policies: &Policies) {
         let count = policies.unreadable().count();
         let mut alerted = self.alerted.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = alerted.is_some_and(|(at, of)| of == count && at.elapsed() < ALERT_EVERY);
-        if told || (count == 0 && alerted.is_none()) {
+        let was_logged = alerted.is_some_and(|(at, of)| of == count && at.elapsed() < ALERT_EVERY);
+        if was_logged || (count == 0 && alerted.is_none()) {
             return;
         }
         *alerted = Some((Instant::now(), count)).filter(|_| count > 0);
@@ -321,12 +319,12 @@ impl PoliciesInForce {
         );
     }
 
-    /// The policies of this moment, and until when they are trusted.
+    /// The current policies, and until when they are trusted.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How long ago the policies were read, how many of them cannot be, and the number of holds in force.
+    /// Age of the policies, number of those that cannot be read, and number of holds in force.
     pub(crate) fn freshness(&self) -> (Duration, usize, usize) {
         let now = self.snapshot();
         let policies = &now.read.policies;
@@ -346,7 +344,7 @@ impl PoliciesInForce {
     }
 }
 
-/// A batch's reading of the policies. One that is given up on the way has failed too.
+/// A batch's reading of the policies. If it is dropped early, it has failed.
 struct Attempt<'a> {
     live: &'a PoliciesInForce,
     failed_at: Option<Instant>,

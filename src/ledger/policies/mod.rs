@@ -1,4 +1,4 @@
-//! The policies of consumers: what is in force here, how an operator changes it, and what the purge goes by.
+//! The policies of consumers: which are in force here, how an operator changes one, and which the purge uses.
 
 pub(super) mod holds;
 pub(super) mod in_force;

@@ -1,15 +1,13 @@
-//! The servers at work that do not know a feature yet. See docs/changing.md, "A feature that older binaries must not
-//! meet".
+//! The live servers that do not know a feature yet. See docs/changing.md, "A feature that older binaries must not meet".
 
 use super::set::AT_WORK;
 use crate::domain::StoreTime;
 use crate::store::{Session, StoreError};
 
-/// How many servers a refusal names.
+/// Number of servers that a refusal names.
 const NAMED_MAX: usize = 3;
 
-/// The servers that were heard of within five minutes and do not know this level, for people; `None` if all of them
-/// know it.
+/// The servers that reported within five minutes and do not know this level, for people; `None` if all of them know it.
 pub(super) async fn servers(
     session: &mut dyn Session,
     level: i32,

@@ -1,5 +1,5 @@
-//! The rules that the purge goes by: all policies in force, as they stood at one epoch of
-//! [`PolicyBook::policy_epoch`]. The purge takes nothing unless the store still stands at that epoch.
+//! The policies that the purge uses: all policies in force, as of one epoch of [`PolicyBook::policy_epoch`]. The purge
+//! deletes nothing unless the store is still at that epoch.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use crate::domain::{Namespace, Policy, ReplayRun, Span, StoreTime, left_alone, r
 use crate::store::{LeftAlone, Session, StoreError};
 
 pub(crate) struct PurgeView {
-    /// At which epoch of [`PolicyBook::policy_epoch`] they were read.
+    /// The epoch of [`PolicyBook::policy_epoch`] at which they were read.
     pub(crate) epoch: i64,
     policies: Policies,
-    /// The retentions that the store has written down: also those of other replicas' configurations.
+    /// The retentions that the store has recorded, also those of other replicas' configurations.
     written: HashMap<String, Span>,
     /// The replay runs, by the names of their namespaces.
     runs: HashMap<String, ReplayRun>,
 }
 
 impl PurgeView {
-    /// Reads them. The epoch comes first: what changes while the rest is read leaves an epoch that is too
-    /// old, by which nothing is purged, never one that is too new.
+    /// Reads them. The epoch comes first: a change while the rest is read then leaves an epoch that is too old, by which
+    /// nothing is purged, never one that is too new.
     pub(crate) async fn read(file: &Policies, session: &mut dyn Session) -> Result<PurgeView, StoreError> {
         let epoch = session.policy_book().policy_epoch().await?;
         let policies = file.with(&session.policy_book().policies().await?, None);
@@ -31,8 +31,8 @@ impl PurgeView {
         Ok(PurgeView { epoch, policies, written: written.collect(), runs })
     }
 
-    /// The policy of a consumer. During a rollout another replica may answer for longer than this one's
-    /// configuration says: the longer retention counts.
+    /// The policy of a consumer. During a rollout another replica's configuration may have a longer retention than this one's:
+    /// the longer one counts.
     pub(crate) fn of(&self, consumer: &str) -> Policy {
         let policy = self.policies.of(consumer);
         let written = self.written.get(consumer).or_else(|| self.written.get(""));
@@ -40,14 +40,14 @@ impl PurgeView {
         Policy { retention, ..Policy::clone(&policy) }
     }
 
-    /// From when on the entries of a run are taken, whatever their state is; none: it is no run, or one that this server
+    /// From when on the entries of a run are purged, whatever their state is; `None` if it is not a run, or one that this server
     /// does not know.
     pub(crate) fn run_taken_from(&self, namespace: &Namespace) -> Option<StoreTime> {
         let run = self.runs.get(namespace.name())?;
         Some(run_taken_from(run.end(), self.of(namespace.consumer()).retention))
     }
 
-    /// For how long the entries of each consumer are left alone.
+    /// How long the entries of each consumer are not looked at.
     pub(crate) fn left_alone(&self) -> LeftAlone {
         let names = self.policies.own().map(|(name, _)| name).chain(self.written.keys().map(String::as_str));
         let of = |name: &str| left_alone(self.of(name).retention);

@@ -1,5 +1,4 @@
-//! Creating, closing and listing replay runs: repeatable, audited, and in force on this replica before the call is
-//! answered.
+//! Creating, closing and listing replay runs: idempotent, audited, and in force on this replica before the call is answered.
 
 use serde_json::json;
 
@@ -11,17 +10,17 @@ use crate::domain::{
     RunMode, Span, StoreTime, Summary, Violation,
 };
 use crate::ledger::SUMMARY_MAX;
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{REPLAY_LEVEL, Session, StoreError};
 
-/// The shortest run.
+/// Shortest duration of a run.
 const ENDS_IN_MIN: Span = Span::from_secs(60);
 
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct RunOrder {
-    /// The operator's own id of the request, among those of the consumer; its repeats change nothing.
+    /// The operator's id of the request, among those of the consumer; its repeats change nothing.
     pub request_id: String,
     /// The digest of the whole request: a repeat has the same one.
     pub digest: RequestDigest,
@@ -44,10 +43,10 @@ pub enum RunChange {
     Close,
 }
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// The run as it stands then.
+    /// The run afterwards.
     pub run: ReplayRun,
     /// The store's clock.
     pub reading: Reading,
@@ -63,7 +62,7 @@ impl RunOrder {
         }
     }
 
-    /// What the audit keeps of it.
+    /// What the audit records of it.
     fn kept(&self) -> String {
         let asked = match self.what {
             RunChange::Create(ends_in) => ends_in.map(Span::micros),
@@ -141,7 +140,7 @@ pub(crate) async fn carry_out(
                     actor: order.actor.clone(),
                     reason: order.reason.clone(),
                 };
-                // What this look has found holds at this epoch alone.
+                // The write is conditional on the epoch of this look.
                 let epoch = snapshot.epoch().unwrap_or_default();
                 done(session.replay_book().add_replay_run(&run, epoch, &event)).await?
             }
@@ -154,7 +153,7 @@ pub(crate) async fn carry_out(
                 action = order.action(),
                 "an operator changed a replay run"
             );
-            // It is done: whatever fails from here on, nobody may be told that it was not.
+            // It is done: whatever fails from here on, the caller must not get a refusal.
             let unknown = |error: StoreError| StoreError::Unknown(error.to_string());
             live.refresh(session).await.map_err(unknown)?;
             let run = session.replay_book().replay_run(consumer, name).await.map_err(unknown)?;
@@ -169,7 +168,7 @@ fn closable(found: Option<&ReplayRun>, reading: Reading) -> Result<(), Rejection
     let Some(found) = found else {
         return Err(Rejection::new(
             Reason::ReplayRunUnknown,
-            "nobody has created this replay run: there is nothing to close",
+            "this replay run was never created: there is nothing to close",
         ));
     };
     if found.end() <= reading.now {
@@ -181,7 +180,7 @@ fn closable(found: Option<&ReplayRun>, reading: Reading) -> Result<(), Rejection
     Ok(())
 }
 
-/// What the run will be for.
+/// Checks whether the run may be created, and with which end.
 fn creatable(
     order: &RunOrder,
     found: Option<&ReplayRun>,
@@ -224,7 +223,7 @@ fn creatable(
     Ok(mode)
 }
 
-/// Whether there is room for one more run. Where there is not, runs that can have no entries any more are swept, once.
+/// Whether there is space for one more run. If not, runs that can have no entries any more are swept, once.
 async fn room(
     session: &mut dyn Session,
     policies: &Policies,
@@ -250,7 +249,7 @@ enum Room {
     None(Rejection),
 }
 
-/// The refusal while a server is at work that would answer a replay from live entries.
+/// The refusal while a live server would answer a replay from live entries.
 async fn not_known_everywhere(
     session: &mut dyn Session,
     reading: Reading,
@@ -265,7 +264,7 @@ async fn not_known_everywhere(
     )))
 }
 
-/// A page of the runs of a consumer, and what their entries have come to.
+/// A page of the runs of a consumer, with the summaries of their entries.
 pub(crate) async fn list(
     session: &mut dyn Session,
     live: &PoliciesInForce,

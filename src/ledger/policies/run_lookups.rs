@@ -1,5 +1,5 @@
-//! Runs that this server does not know: each is looked up again before a claim in it is refused, at most once a second
-//! for each consumer, since an operator may have created it a moment ago.
+//! Runs that this server does not know: each is looked up again before a claim in it is refused, at most once a second for
+//! each consumer, since an operator may have created it a moment ago.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -11,34 +11,34 @@ use crate::store::{Session, StoreError};
 
 /// How often runs of one consumer are looked up.
 const EVERY: Duration = Duration::from_secs(1);
-/// How many consumers are remembered. With more of them at once some are refused without another look.
+/// Number of consumers that are remembered. If more look concurrently, some are refused without another look.
 const CONSUMERS_MAX: usize = 1_000;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct RunLookups(Mutex<HashMap<Box<str>, Looked>>);
 
-/// The last look of a consumer.
+/// The last look for a consumer.
 #[derive(Debug)]
 struct Looked {
     at: Instant,
-    /// A run that is at its end, and has no entries any more.
+    /// A run that has ended, and has no entries any more.
     past: Option<Box<str>>,
 }
 
-/// What is known of a run that is not among those in force.
+/// The standing of a run that is not among those in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotInForce {
     /// It may be looked up.
     MayLook,
-    /// Nobody has registered it, as of a moment ago.
+    /// It was not registered a moment ago.
     Unknown,
-    /// It is at its end, and has no entries any more.
+    /// It has ended, and has no entries any more.
     Past,
 }
 
 impl RunLookups {
-    /// Whether a run is to be looked up now. Whoever is told so looks: nobody else does for a second.
+    /// Whether a run may be looked up now. After `MayLook` the caller looks: no other caller does for a second.
     pub(crate) fn turn(&self, run: &Namespace) -> NotInForce {
         let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = looked.get(run.consumer()).filter(|last| last.at.elapsed() < EVERY) {
@@ -55,7 +55,7 @@ impl RunLookups {
         NotInForce::MayLook
     }
 
-    /// What became of a look for a run that is not in force: whether it is past.
+    /// Records the result of a look for a run that is not in force: whether it is past.
     ///
     /// # Errors
     /// Those of the store.

@@ -1,5 +1,5 @@
-//! Setting and deleting a consumer's policy: validated as a whole, versioned, audited, and in force on this
-//! replica before the call is answered.
+//! Setting and deleting a consumer's policy: validated as a whole, versioned, audited, and in force on this replica before
+//! the call is answered.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::domain::{
     AuditEvent, Doubt, Policy, PolicyError, PolicyPatch, PolicyVersion, Reason, Rejection, RequestDigest,
     Span, StoreTime, StoredPolicy, Violation, names_many,
 };
+use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
-use crate::ledger::rounds::{ROUNDS_MAX, contended, done};
 use crate::store::{EffectiveRetention, Session, StoreError};
 
-/// A replica that was not heard of for so long is not at work any more.
+/// A replica without a report for this long is not live.
 pub(super) const AT_WORK: Span = Span::from_secs(300);
-/// How many replicas a refusal names.
+/// Number of replicas that a refusal names.
 const NAMED_MAX: usize = 3;
 
 /// An operator's request.
 #[derive(Clone, Debug)]
 pub struct PolicyOrder {
-    /// The operator's own id of the request, among those of the consumer; its repeats change nothing.
+    /// The operator's id of the request, among those of the consumer; its repeats change nothing.
     pub request_id: String,
-    /// The digest of the whole request, `validate_only` aside: a repeat has the same one.
+    /// The digest of the whole request without `validate_only`: a repeat has the same one.
     pub digest: RequestDigest,
     /// The operator, as authenticated.
     pub actor: String,
@@ -33,35 +33,35 @@ pub struct PolicyOrder {
     pub reason: String,
     /// The consumer.
     pub consumer: String,
-    /// The version that was looked at; 0: none was ever set.
+    /// The expected version; 0: no version was ever set.
     pub expected_version: i32,
-    /// What to change; none: delete the policy.
+    /// The change; `None` to delete the policy.
     pub patch: Option<PolicyPatch>,
-    /// The fields that the request's mask names, sorted; none: it has no mask.
+    /// The fields that the request's mask names, sorted; `None` if it has no mask.
     pub mask: Option<Vec<String>>,
-    /// Change nothing: say what would become of the policy. The request id may be empty.
+    /// Change nothing: return the policy that would result. The request id may be empty.
     pub validate_only: bool,
 }
 
-/// What became of an order; of one that only validates, what would become of it.
+/// The result of an order, or of one that only validates.
 #[derive(Clone, Debug)]
 pub struct PolicyResult {
-    /// The policies in force then.
+    /// The policies that are then in force.
     pub policies: Arc<Policies>,
-    /// What the order changed: the consumer's policy before and after it. None: it had been carried out before,
-    /// by an earlier call or by an earlier try of this one.
+    /// The consumer's policy before and after the order. `None` if it had been carried out before, by an earlier call or an
+    /// earlier try of this one.
     pub changed: Option<(Arc<Policy>, Arc<Policy>)>,
     /// An earlier call carried the order out.
     pub replayed: bool,
 }
 
-/// What the audit keeps of a policy beside its fields.
+/// The audit's name for a policy's version, next to its fields.
 const VERSION: &str = "version";
-/// What it keeps of the request that brought a policy.
+/// The audit's name for the mask of the request.
 const MASK: &str = "update_mask";
 
 impl PolicyOrder {
-    /// A policy as the audit keeps it.
+    /// A policy in the form of the audit.
     fn kept(policy: &str, version: i32, mask: Option<&[String]>) -> String {
         let kept = serde_json::from_str(policy);
         let mut kept: serde_json::Map<String, Value> = kept.unwrap_or_default();
@@ -99,7 +99,7 @@ pub(crate) async fn set(
                 actor = order.actor,
                 "an operator changed a policy"
             );
-            // It is done: whatever fails from here on, nobody may be told that it was not.
+            // It is done: whatever fails from here on, the caller must not get a refusal.
             let now = live.refresh(session).await;
             let now = now.map_err(|error| StoreError::Unknown(error.to_string()))?;
             return Ok(Ok(PolicyResult {
@@ -139,7 +139,7 @@ fn repeated(
     Err(used_before("request_id"))
 }
 
-/// All that an order writes, checked.
+/// All rows that an order writes, checked.
 struct Prepared {
     version: PolicyVersion,
     in_force: EffectiveRetention,
@@ -152,7 +152,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// What is in force once it is written.
+    /// The policies in force once it is written.
     fn would_be(mut self, order: &PolicyOrder, current: &Policies) -> PolicyResult {
         self.retentions.retain(|one| one.consumer != order.consumer);
         self.retentions.push(self.in_force);
@@ -166,7 +166,7 @@ impl Prepared {
     }
 }
 
-/// Checks an order as a whole, and makes what it writes. Writes nothing.
+/// Checks an order as a whole, and prepares what it writes. Writes nothing.
 async fn prepare(
     session: &mut dyn Session,
     live: &PoliciesInForce,
@@ -187,7 +187,7 @@ async fn prepare(
     {
         return Ok(Err(rejection));
     }
-    // Without a policy of its own the one of the file, or the default, is in force again.
+    // Without a set policy, the one of the file or the default is in force again.
     let own = next.is_some() || live.file.registered(&order.consumer);
     let after = next.map_or_else(|| live.file.of(&order.consumer), Arc::new);
     let in_force = in_force(&by_consumer(&retentions), &order.consumer, own, after.retention, reading.now);
@@ -220,7 +220,7 @@ async fn prepare(
     Ok(Ok(Prepared { version, in_force, event, before, after, retentions }))
 }
 
-/// The policy after the order; none: deleted.
+/// The policy after the order; `None` if it is deleted.
 fn next(
     live: &PoliciesInForce,
     current: &Policies,
@@ -282,7 +282,7 @@ fn next(
     Err(if short { Rejection { reason: Reason::RetentionTooShort, ..rejection } } else { rejection })
 }
 
-/// The policy of an audit event, without what is kept beside its fields.
+/// The policy of an audit event, without the additional fields.
 fn came_out(after: &str) -> Result<Policy, serde_json::Error> {
     let mut kept: serde_json::Map<String, Value> = serde_json::from_str(after)?;
     kept.remove(VERSION);
@@ -302,7 +302,7 @@ fn not_storable(error: &serde_json::Error) -> Rejection {
     )
 }
 
-/// The refusal of a policy that a replica at work could not read: there it would stop the consumer.
+/// The refusal of a policy that a live replica could not read: it would stop the consumer there.
 async fn not_read_everywhere(
     session: &mut dyn Session,
     stored: &StoredPolicy,

@@ -1,4 +1,4 @@
-//! The policies in force: those of the file, and over them those that operators have set.
+//! The policies in force: those of the file, overridden by those that operators have set.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,29 +17,29 @@ pub(super) const DEFAULT: &str = "";
 pub struct Policies {
     default: Arc<Policy>,
     own: HashMap<String, Arc<Policy>>,
-    /// What operators have set last, for each consumer; deletions too.
+    /// The last version that operators have set for each consumer, deletions included.
     set: HashMap<String, Set>,
-    /// Consumers without a policy of their own that have a window floor of their own.
+    /// Consumers without a policy that have a window floor.
     floors: HashMap<String, Arc<Policy>>,
-    /// How replay runs stand, by the names of their namespaces.
+    /// The standing of replay runs, by the names of their namespaces.
     runs: HashMap<Box<str>, Standing>,
-    /// How many of the runs each principal has created.
+    /// Number of runs that each principal has created.
     run_creators: HashMap<Box<str>, usize>,
     /// The holds in force.
     holds: Arc<[Hold]>,
-    /// For each hold, the widest first: the policy of the consumers that it holds and that have none of their own.
+    /// For each hold, the widest first: the policy of the held consumers that have no policy.
     held: Vec<(Arc<str>, Arc<Policy>)>,
 }
 
-/// What operators have set last for a consumer.
+/// The last version that operators have set for a consumer.
 #[derive(Clone, Debug)]
 struct Set {
     version: i32,
-    /// As it is stored; none: they deleted the policy.
+    /// The stored form; `None` if the policy was deleted.
     json: Option<Arc<str>>,
-    /// The policy. One that cannot be read is the last one that could be, in doubt.
+    /// The policy. If it cannot be read: the last one that could be, in doubt.
     policy: Option<Arc<Policy>>,
-    /// Why it cannot be read; none: it can.
+    /// Why it cannot be read; `None` if it can.
     problem: Option<Arc<str>>,
 }
 
@@ -61,7 +61,7 @@ impl Set {
         Set { version, json: Some(Arc::from(json.as_str())), policy: Some(Arc::new(policy)), problem }
     }
 
-    /// It is the very same: nothing is to be read.
+    /// Whether it is the same version: then it is not parsed again.
     fn is(&self, newest: &PolicyVersion) -> bool {
         self.version == newest.version && self.json.as_deref() == newest.policy.as_deref()
     }
@@ -99,7 +99,7 @@ impl Policies {
         Arc::clone(own.or_else(held).unwrap_or(&self.default))
     }
 
-    /// The policy of a key's consumer, with how the key's run stands.
+    /// The policy of a key's consumer, with the standing of the key's run.
     #[must_use]
     pub fn of_key(&self, key: &Key) -> Arc<Policy> {
         let policy = self.of(key.consumer());
@@ -109,12 +109,12 @@ impl Policies {
         Arc::new(Policy { run: self.standing(key.namespace()), ..Policy::clone(&policy) })
     }
 
-    /// How a run stands.
+    /// The standing of a run.
     pub(super) fn standing(&self, namespace: &Namespace) -> Standing {
         self.runs.get(namespace.name()).copied().unwrap_or(Standing::Unknown)
     }
 
-    /// How many runs there are that may have entries.
+    /// Number of runs that may have entries.
     pub(super) fn count_runs(&self, consumer: &str, actor: &str) -> RunCounts {
         let own = self.runs.keys().filter(|name| Namespace::stored(name).consumer() == consumer);
         RunCounts {
@@ -124,18 +124,18 @@ impl Policies {
         }
     }
 
-    /// The policy of consumers that have none of their own.
+    /// The policy of consumers that have no configured one.
     pub(super) fn default_policy(&self) -> &Policy {
         &self.default
     }
 
-    /// Whether the consumer has a policy of its own.
+    /// Whether the consumer has a configured policy.
     #[must_use]
     pub fn registered(&self, consumer: &str) -> bool {
         self.own.contains_key(consumer)
     }
 
-    /// The newest version that operators have set or deleted; 0: none ever.
+    /// The newest version that operators have set or deleted; 0 if there never was one.
     #[must_use]
     pub fn version(&self, consumer: &str) -> i32 {
         self.set.get(consumer).map_or(0, |set| set.version)
@@ -147,13 +147,13 @@ impl Policies {
         self.set.get(consumer).is_some_and(|set| set.json.is_some())
     }
 
-    /// The policy of a consumer as it is stored, or would be; none: it has none of its own.
+    /// The policy of a consumer in its stored form; `None` if it has no configured one.
     pub(super) fn stored(&self, consumer: &str) -> Option<String> {
         let json = self.set.get(consumer).and_then(|set| set.json.as_deref());
         json.map(str::to_owned).or_else(|| Some(self.own.get(consumer)?.to_stored().ok()?.json))
     }
 
-    /// The consumers that have a policy of their own, by name.
+    /// The consumers that have a configured policy, by name.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.own.keys().cloned().collect();
@@ -161,7 +161,7 @@ impl Policies {
         names
     }
 
-    /// The consumers that have a policy of their own, in any order, and their policies.
+    /// The consumers that have a configured policy, in any order, and their policies.
     pub(super) fn own(&self) -> impl Iterator<Item = (&str, &Policy)> {
         self.own.iter().map(|(name, policy)| (name.as_str(), &**policy))
     }
@@ -174,8 +174,8 @@ impl Policies {
         })
     }
 
-    /// With what operators have set over it. A policy that cannot be read is, in doubt, the one that `before`
-    /// had, or the one below it. What has not changed since `before` is not read again.
+    /// Overrides them with what operators have set. A policy that cannot be read is, in doubt, the one that `before` had, or the
+    /// one that it overrides. What has not changed since `before` is not parsed again.
     pub(super) fn with(&self, set: &[PolicyVersion], before: Option<&Policies>) -> Policies {
         let mut all = self.clone();
         for one in set {
@@ -192,7 +192,7 @@ impl Policies {
         all
     }
 
-    /// With the window floors that are in force.
+    /// Sets the window floors in force.
     pub(super) fn with_floors(mut self, retentions: &[EffectiveRetention]) -> Policies {
         let floors: HashMap<&str, StoreTime> =
             retentions.iter().map(|one| (one.consumer.as_str(), one.window_floor)).collect();
@@ -206,7 +206,7 @@ impl Policies {
         for (name, policy) in &mut self.own {
             raise(name, policy);
         }
-        // A consumer that lost its own policy keeps its floor.
+        // A consumer whose policy was deleted keeps its floor.
         let lost = floors.iter().filter(|(name, floor)| {
             **floor > default_floor && !self.own.contains_key(**name) && **name != DEFAULT
         });
@@ -222,7 +222,7 @@ impl Policies {
 }
 
 impl Policies {
-    /// With these replay runs. A consumer's policy tells until when one is open.
+    /// Sets these replay runs. A consumer's policy determines until when one is open.
     pub(super) fn with_runs(mut self, runs: &[ReplayRun]) -> Policies {
         let mut until: HashMap<&str, StoreTime> = HashMap::new();
         for run in runs {
@@ -248,7 +248,7 @@ impl Policies {
         &self.holds
     }
 
-    /// With these holds: the last of the layers, since each consumer's policy names the widest hold of it.
+    /// Sets these holds: the last layer, since each consumer's policy names the widest hold of it.
     pub(super) fn with_holds(mut self, holds: impl Into<Arc<[Hold]>>) -> Policies {
         self.holds = holds.into();
         let mut prefixes: Vec<Arc<str>> =
@@ -276,7 +276,7 @@ pub(super) fn by_consumer(retentions: &[EffectiveRetention]) -> ByConsumer<'_> {
     retentions.iter().map(|one| (one.consumer.as_str(), one)).collect()
 }
 
-/// What the store keeps once a consumer's effective retention is this one.
+/// What the store records once a consumer's effective retention is this one.
 pub(super) fn in_force(
     before: &ByConsumer<'_>,
     consumer: &str,

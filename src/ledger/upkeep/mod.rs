@@ -1,4 +1,4 @@
-//! What goes on by itself: the purge and its report, the index of open claims, the probe of the store.
+//! Background work: the purge and its report, the index of open claims, the probe of the store.
 
 pub(super) mod open_index;
 pub(super) mod probe;

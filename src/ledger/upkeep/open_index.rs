@@ -1,5 +1,5 @@
-//! Puts claims that have been open for a minute where operators look for what is not COMPLETED: on a
-//! connection of its own, so that neither the purge nor a long list keeps it from its work.
+//! Adds claims that have been open for a minute to the index in which operators look for entries that are not COMPLETED: on a
+//! separate connection, so that neither the purge nor a long list delays it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::ledger::tasks::opened;
 use crate::store::{Purpose, Session, Store};
 
-/// How often it looks when it has kept up.
+/// Interval while it keeps up.
 const EVERY: Duration = Duration::from_secs(10);
-/// How many claims it looks at in one go.
+/// Number of claims of one batch.
 const AT_ONCE: usize = 5_000;
-/// After a go that took t it rests for this many times t.
+/// Pause after a batch, as a multiple of the time that it took.
 const REST_FACTOR: u32 = 3;
 const WITHIN: Duration = Duration::from_secs(30);
 

@@ -1,5 +1,5 @@
-//! The health of this server: a heartbeat each second, a real write that also reads the policies which other
-//! replicas have set, and the age of the oldest claim or settlement that the store has not answered.
+//! The health of this server: a heartbeat each second, which is a real write that also reads the policies set by other
+//! replicas, and the age of the oldest claim or settlement that the store has not answered.
 
 use std::time::Duration;
 
@@ -11,35 +11,35 @@ use crate::ledger::runtime::{Instant, sleep, timeout};
 use crate::store::{Fault, Purpose, Session, StoreError};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Longer than the server's own statement timeout, which is certain.
+/// Longer than the store's own statement timeout, after which the outcome is certain.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// How often the health is judged.
 const JUDGE_EVERY: Duration = Duration::from_millis(250);
-/// The heartbeat's last answer may be as old as this: a stall of two seconds, and the second between two beats.
+/// Greatest age of the last answered heartbeat: a stall of two seconds, and the second between two heartbeats.
 const SILENT_MAX: Duration = Duration::from_secs(4);
-/// Claims and settlements may wait for as long as this while none is answered: longer than a session is given
-/// up after, so that a new one that works shows first.
+/// How long claims and settlements may wait while none is answered: longer than a session is kept without an answer, so that a
+/// new session that works shows first.
 const UNANSWERED_MAX: Duration = Duration::from_millis(3_500);
-/// How many beats in a row make the service healthy again.
+/// Number of heartbeats in a row that make the service healthy again.
 const SUCCESSES: u32 = 2;
 
-/// What the heartbeat has shown.
+/// The results of the heartbeat.
 #[derive(Clone, Copy, Debug)]
 struct Beats {
-    /// How many were answered in a row.
+    /// Number of heartbeats answered in a row.
     good: u32,
     /// When the last one was answered.
     answered_at: Instant,
 }
 
-/// Whether the server is healthy, as of now.
+/// Whether the server is healthy now.
 fn healthy(was: bool, beats: Beats, silent: Duration, unanswered: Duration) -> bool {
     let steady = if was { silent < SILENT_MAX } else { beats.good >= SUCCESSES && silent < SILENT_MAX };
     steady && unanswered < UNANSWERED_MAX
 }
 
 pub(crate) async fn run(shared: Shared, report: watch::Sender<bool>, stop: CancellationToken) {
-    // At the start one success is enough.
+    // At the start one answered heartbeat is enough.
     let beats = watch::Sender::new(Beats { good: SUCCESSES - 1, answered_at: Instant::now() });
     tokio::select! {
         biased;
@@ -54,7 +54,7 @@ async fn judge_for_ever(shared: &Shared, beats: &watch::Sender<Beats>, report: &
     loop {
         let now = *seen.borrow_and_update();
         let silent = Instant::now().saturating_duration_since(now.answered_at);
-        let unanswered = shared.pulse.unanswered_for();
+        let unanswered = shared.last_response.unanswered_for();
         let was = *report.borrow();
         let is = healthy(was, now, silent, unanswered);
         if is && !was {
@@ -66,7 +66,7 @@ async fn judge_for_ever(shared: &Shared, beats: &watch::Sender<Beats>, report: &
             shared.metrics.work().is_ready(is);
             report.send_replace(is);
         }
-        // A beat that was answered is judged at once.
+        // An answered heartbeat is judged immediately.
         let _changed = timeout(JUDGE_EVERY, seen.changed()).await;
     }
 }
@@ -77,7 +77,7 @@ async fn beat_for_ever(shared: &Shared, beats: &watch::Sender<Beats>) {
         let due = Instant::now() + EVERY;
         match timeout(ANSWER_WITHIN, beat(shared, &mut session)).await {
             Ok(Ok(())) => {
-                shared.crew.store_answers();
+                shared.live_workers.store_answered();
                 beats.send_modify(|beats| {
                     *beats = Beats { good: beats.good.saturating_add(1), answered_at: Instant::now() };
                 });
@@ -102,7 +102,7 @@ async fn beat_for_ever(shared: &Shared, beats: &watch::Sender<Beats>) {
 }
 
 async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result<(), StoreError> {
-    // A statement may have noticed it before the heartbeat does.
+    // A statement may have noticed the schema fence before the heartbeat does.
     shared.outdated.check()?;
     if session.is_none() {
         *session = Some(shared.store.open(Purpose::Heartbeat).await?);
@@ -113,7 +113,7 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
             Err(error @ (StoreError::NotApplied(Fault::Outdated(_)) | StoreError::Unknown(_))) => {
                 return Err(error);
             }
-            // Whatever keeps it from writing, a hold may have been set.
+            // Whatever the fault of the write is, a hold may have been set.
             Err(error @ StoreError::NotApplied(_)) => {
                 shared.policies.refresh(session.as_mut()).await?;
                 return Err(error);

@@ -1,10 +1,9 @@
-//! The purge: forgets entries and audit events whose retention is over, in bounded batches, on a connection of its
-//! own.
+//! The purge: deletes entries and audit events whose retention is over, in bounded batches, on a separate connection.
 //!
-//! Servers take turns, consumer by consumer. In a turn the purge goes through the consumer's entries in the order of
-//! their creation, and looks at each as soon as it can be over: nearly all are. What it leaves (entries that were
-//! closed late, or under longer rules, or that wait for a person) it looks at again, a batch now and then, from
-//! the first one on. Two servers in one turn would do no harm: each deletion repeats its condition.
+//! Servers take turns, consumer by consumer. In a turn the purge goes through the consumer's entries in the order of their
+//! creation, and checks each as soon as it can be over: nearly all are. The entries that it leaves (closed late, under
+//! longer retention, or waiting for a person) it checks again, a batch now and then, from the first one on. Two servers in
+//! one turn would do no harm: each deletion repeats its condition.
 
 use std::time::Duration;
 
@@ -23,14 +22,14 @@ use crate::store::{Created, Fault, PurgeTurn, Purpose, Session, StoreError};
 /// How the purge works.
 #[derive(Clone, Copy, Debug)]
 pub struct PurgeOptions {
-    /// How often the purge looks for consumers that are due, and how soon a consumer's next turn is due, whichever server
-    /// has it.
+    /// How often the purge looks for consumers that are due, and how soon a consumer's next turn is due, whichever server takes
+    /// it.
     pub every: Duration,
-    /// How many entries it looks at in one batch.
+    /// Maximum number of entries of one batch.
     pub batch: usize,
-    /// While it keeps up it rests after a batch that took t for this many times t.
+    /// Pause after a batch while it keeps up, as a multiple of the time that the batch took.
     pub rest_factor: u32,
-    /// For how long audit events are kept.
+    /// Retention of audit events.
     pub audit_retention: Duration,
 }
 
@@ -45,17 +44,17 @@ impl Default for PurgeOptions {
     }
 }
 
-/// How many audit events go with one batch.
+/// Number of audit events that are deleted with one batch.
 const AUDIT_BATCH: usize = 500;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
-/// A turn is held for longer than a turn and its last batch can take.
+/// A turn is leased for longer than a turn and its last batch can take.
 const HOLD: Span = Span::from_secs(60);
-/// How soon it looks again whether the policy of a consumer can be read.
+/// How soon it checks again whether the policy of a consumer can be read.
 const IN_DOUBT: Span = Span::from_secs(600);
-/// An entry that waits for longer means that the purge is late: then it rests only while claims or settlements are served.
+/// The purge is late once an entry has waited this long: then it rests only while claims or settlements are served.
 const LATE: Span = Span::from_secs(60);
-/// For this part of the time that its batch took. Where all want the machine it so deletes a fifth more than they write, and
-/// leaves them seven tenths of their speed (P9 of the speed proof).
+/// Pause of a late purge, as a multiple of the time that its batch took. Under full load it then deletes a fifth more entries
+/// than are written, and leaves claims seven tenths of their rate (docs/performance.md, P9; `tests/prove speed`).
 const YIELD: f64 = 0.4;
 
 pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: CancellationToken) {
@@ -68,10 +67,10 @@ pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: Cancellatio
             () = stop.cancelled() => return,
             () = sleep(rest) => {}
         }
-        let (started, sent) = (Instant::now(), purger.shared.pulse.count());
+        let (started, sent) = (Instant::now(), purger.shared.last_response.count());
         let problem = match timeout(BATCH_TIMEOUT, purger.step()).await {
             Ok(Ok(pace)) => {
-                let beside_claims = purger.shared.pulse.count() > sent;
+                let beside_claims = purger.shared.last_response.count() > sent;
                 rest = pace.rest(started.elapsed(), beside_claims, &purger.options);
                 continue;
             }
@@ -82,7 +81,7 @@ pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: Cancellatio
             Err(_) => "the store did not answer in time",
         };
         purger.log.failed(problem, Instant::now());
-        // Whoever asks is told now, not when it works again.
+        // Reports it now, and not when the purge works again.
         purger.open = match timeout(BATCH_TIMEOUT, purger.report_failure()).await {
             Ok(Ok(fresh)) => Some(fresh),
             Ok(Err(_)) | Err(_) => None,
@@ -95,13 +94,13 @@ struct Purger {
     shared: Shared,
     options: PurgeOptions,
     open: Option<Open>,
-    /// The turn under way: it outlives a connection that fails, and goes on where it was.
+    /// The current turn: it outlives a connection that fails, and goes on where it was.
     turn: Option<(PurgeTurn, Turn)>,
     log: PurgeReport,
 }
 
-/// The connection, and the policies that were read by it. They go together: another database may stand behind
-/// the next one, where the same number means something else.
+/// The connection, and the policies read on it. They belong together: the next connection may lead to another database, where
+/// the same epoch means something else.
 struct Open {
     session: Box<dyn Session>,
     view: PurgeView,
@@ -117,38 +116,38 @@ impl Open {
 
 /// How soon the next step follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
-    /// Entries have waited for too long: at once, or nearly so.
+enum NextStep {
+    /// Entries have waited too long: immediately, or nearly so.
     Late,
-    /// After a rest.
+    /// After a pause.
     KeepsUp,
     /// No consumer is due.
     Idle,
 }
 
-impl Pace {
-    /// For how long, after a step that took so long, beside which claims and settlements were served or not.
+impl NextStep {
+    /// The pause after a step that took this long, with or without concurrent claims and settlements.
     fn rest(self, took: Duration, beside_claims: bool, options: &PurgeOptions) -> Duration {
         match self {
-            Pace::Late if beside_claims => took.mul_f64(YIELD),
-            Pace::Late => Duration::ZERO,
-            Pace::KeepsUp => took * options.rest_factor,
-            Pace::Idle => options.every,
+            NextStep::Late if beside_claims => took.mul_f64(YIELD),
+            NextStep::Late => Duration::ZERO,
+            NextStep::KeepsUp => took * options.rest_factor,
+            NextStep::Idle => options.every,
         }
     }
 }
 
-/// What became of the entries of a batch that were over.
+/// The result of deleting the entries of a batch that were over.
 #[derive(Default)]
 struct Forgotten {
     purged: usize,
-    /// Some could not be deleted.
+    /// Whether some could not be deleted.
     left: bool,
 }
 
 impl Purger {
-    /// One batch of a turn, or what is done between two turns.
-    async fn step(&mut self) -> Result<Pace, StoreError> {
+    /// One batch of a turn, or the work between two turns.
+    async fn step(&mut self) -> Result<NextStep, StoreError> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => Open::new(&self.shared).await?,
@@ -165,14 +164,14 @@ impl Purger {
         Ok(pace)
     }
 
-    async fn between_turns(&mut self, session: &mut dyn Session) -> Result<Pace, StoreError> {
+    async fn between_turns(&mut self, session: &mut dyn Session) -> Result<NextStep, StoreError> {
         let taken = session.upkeep().take_purge_turn(HOLD).await?;
         let reading = match &taken {
             Some(taken) => taken.taken,
             None => session.entries().load(&[]).await?.reading,
         };
         self.turn = taken.map(|taken| (taken.clone(), Turn::begin(&taken)));
-        // No policy speaks of them, and no message comes back for them.
+        // No policy concerns them, and no message comes back for them.
         let events = if reading.is_sound() {
             let before = reading.now - Span::from_std(self.options.audit_retention);
             session.upkeep().purge_audit(before, AUDIT_BATCH).await?
@@ -186,7 +185,7 @@ impl Purger {
             self.log.idle();
         }
         self.report(session, reading.now).await?;
-        Ok(if self.turn.is_none() && events < AUDIT_BATCH { Pace::Idle } else { Pace::KeepsUp })
+        Ok(if self.turn.is_none() && events < AUDIT_BATCH { NextStep::Idle } else { NextStep::KeepsUp })
     }
 
     async fn go_on(
@@ -195,15 +194,15 @@ impl Purger {
         view: &PurgeView,
         mut taken: PurgeTurn,
         mut turn: Turn,
-    ) -> Result<Pace, StoreError> {
+    ) -> Result<NextStep, StoreError> {
         let started = Instant::now();
         let every = Span::from_std(self.options.every);
         let namespace = Namespace::stored(&taken.consumer);
         let policy = view.of(namespace.consumer());
         if policy.doubt != Doubt::None {
-            // Nobody knows for how long its entries are kept.
+            // The retention of its entries is not known.
             self.end(session, &taken, taken.taken.now + IN_DOUBT).await?;
-            return Ok(Pace::KeepsUp);
+            return Ok(NextStep::KeepsUp);
         }
         let left_alone = left_alone(policy.retention);
         let (after, until) = turn.range(left_alone);
@@ -233,10 +232,10 @@ impl Purger {
             }
         }
         self.report(session, now).await?;
-        Ok(if waits > LATE { Pace::Late } else { Pace::KeepsUp })
+        Ok(if waits > LATE { NextStep::Late } else { NextStep::KeepsUp })
     }
 
-    /// Writes down that a run which is past has no entry any more.
+    /// Records that a past run has no entries any more.
     async fn sweep(
         &mut self,
         session: &mut dyn Session,
@@ -268,7 +267,7 @@ impl Purger {
         Ok(())
     }
 
-    /// Deletes those of a batch that are over; none: nothing can be deleted now.
+    /// Deletes the entries of a batch that are over; `None` if nothing can be deleted now.
     async fn forget(
         &mut self,
         session: &mut dyn Session,
@@ -279,7 +278,7 @@ impl Purger {
         let mut over: Vec<_> = entries
             .iter()
             .filter(|entry| {
-                // The entry says whose it is: the turn may be one of another database, before a failover.
+                // The entry has the consumer: the turn may be one of another database, before a failover.
                 let policy = view.of(entry.key.consumer());
                 let (now, token_clock) = (reading.now, reading.token_clock());
                 let with_run = view.run_taken_from(entry.key.namespace());
@@ -304,7 +303,7 @@ impl Purger {
             self.left(error, left.len());
             return Ok(Some(Forgotten { purged, left: true }));
         }
-        // They were judged by rules that are not in force any more.
+        // They were judged by policies that are not in force any more.
         let judged_anew = purged < over.len() && session.policy_book().policy_epoch().await? != epoch;
         Ok((!judged_anew).then_some(Forgotten { purged, left: false }))
     }
@@ -321,7 +320,7 @@ impl Purger {
         Ok(())
     }
 
-    /// Tells the store what went wrong, by a new connection.
+    /// Reports the failure to the store, on a new connection.
     async fn report_failure(&mut self) -> Result<Open, StoreError> {
         let mut open = Open::new(&self.shared).await?;
         let now = open.session.entries().load(&[]).await?.reading.now;
@@ -330,8 +329,8 @@ impl Purger {
     }
 }
 
-/// Does what it can: a row that somebody holds, or that the store refuses, is found by halving, and left for
-/// the next round, so that it keeps no other waiting.
+/// Does as much as possible: a row that is locked, or that the store refuses, is found by halving and left for the next round,
+/// so that it delays no other row.
 async fn in_parts<T, F>(
     session: &mut dyn Session,
     rows: &[T],
@@ -367,11 +366,11 @@ mod tests {
     fn it_rests_while_it_keeps_up_and_yields_to_claims_where_it_is_late() {
         let options = PurgeOptions::default();
         for (pace, beside_claims, rest_ms) in [
-            (Pace::Late, false, 0),
-            (Pace::Late, true, 40),
-            (Pace::KeepsUp, false, 300),
-            (Pace::KeepsUp, true, 300),
-            (Pace::Idle, true, 10_000),
+            (NextStep::Late, false, 0),
+            (NextStep::Late, true, 40),
+            (NextStep::KeepsUp, false, 300),
+            (NextStep::KeepsUp, true, 300),
+            (NextStep::Idle, true, 10_000),
         ] {
             let rest = pace.rest(Duration::from_millis(100), beside_claims, &options);
             assert_eq!(rest, Duration::from_millis(rest_ms), "{pace:?}, {beside_claims}");

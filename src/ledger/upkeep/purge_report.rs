@@ -1,4 +1,4 @@
-//! What the purge of this server did: what operators are told, and when it warns that it does not keep up.
+//! The report of this server's purge: its status for operators, and a warning when it does not keep up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use crate::ledger::runtime::Instant;
 use crate::metrics::Metrics;
 use crate::store::{Fault, StoreError};
 
-/// Over how long the rate is told.
+/// Period of the reported rate.
 const LATELY: Duration = Duration::from_mins(1);
-/// Where nothing happens the store is told this often, at the most.
+/// How often the store gets a report at most, while nothing changes.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How often the log says how many were forgotten.
+/// How often the log reports how many entries were deleted.
 const SAY_EVERY: Duration = Duration::from_mins(1);
-/// A purge that is behind by less keeps up, however often it looks.
+/// A purge that is behind by less than this keeps up, however often it runs.
 const BEHIND_MIN: Duration = Duration::from_mins(10);
-/// By how many rounds a purge must be behind.
+/// Number of rounds by which a purge must be behind.
 const BEHIND_ROUNDS: u32 = 10;
 
-/// From which wait of the oldest entry on the purge does not keep up.
+/// The purge counts as behind once the oldest due entry has waited this long.
 pub(crate) fn too_long(purge_every: Duration) -> Span {
     Span::from_std(BEHIND_MIN.max(purge_every.saturating_mul(BEHIND_ROUNDS)))
 }
@@ -31,14 +31,14 @@ pub(super) struct PurgeReport {
     metrics: Metrics,
     too_long: Span,
     total: i64,
-    /// What was forgotten within the last minute, about a second to an item.
+    /// Number of entries deleted within the last minute, about one second to an item.
     lately: VecDeque<(Instant, usize)>,
     error: Option<(&'static str, Instant)>,
     error_at: Option<StoreTime>,
-    told: Option<Instant>,
+    reported_at: Option<Instant>,
     news: bool,
     behind: bool,
-    /// How many were forgotten since the log said so.
+    /// Number of entries deleted since the last log line.
     unsaid: usize,
     said: Option<Instant>,
 }
@@ -53,7 +53,7 @@ impl PurgeReport {
             lately: VecDeque::new(),
             error: None,
             error_at: None,
-            told: None,
+            reported_at: None,
             news: false,
             behind: false,
             unsaid: 0,
@@ -61,7 +61,7 @@ impl PurgeReport {
         }
     }
 
-    /// An entry has waited for so long. Says once in the log that the purge begins to fall behind.
+    /// Notes how long an entry has waited. Logs once when the purge begins to fall behind.
     pub(super) fn waited(&mut self, waits: Span) {
         self.metrics.upkeep().purge_waits(waits.micros());
         if waits > self.too_long && !self.behind {
@@ -70,7 +70,7 @@ impl PurgeReport {
         }
     }
 
-    /// No consumer waits.
+    /// Notes that no consumer is due.
     pub(super) fn idle(&mut self) {
         self.metrics.upkeep().purge_waits(0);
         if self.behind {
@@ -106,13 +106,13 @@ impl PurgeReport {
         self.error_at = None;
     }
 
-    /// What the store is to be told, if anything; the store's clock stands at `at`.
+    /// The report for the store, if one is due; `at` is the store's clock.
     pub(super) fn report(&mut self, at: StoreTime, now: Instant) -> Option<PurgeWorker> {
-        let long_ago = |told: Instant| now.saturating_duration_since(told) >= TELL_EVERY;
-        if !self.news && !self.told.is_none_or(long_ago) {
+        let long_ago = |reported_at: Instant| now.saturating_duration_since(reported_at) >= TELL_EVERY;
+        if !self.news && !self.reported_at.is_none_or(long_ago) {
             return None;
         }
-        (self.news, self.told) = (false, Some(now));
+        (self.news, self.reported_at) = (false, Some(now));
         while self.lately.front().is_some_and(|(since, _)| now.saturating_duration_since(*since) >= LATELY) {
             self.lately.pop_front();
         }
@@ -133,7 +133,7 @@ impl PurgeReport {
     }
 }
 
-/// In words that may leave the server: a driver's do not.
+/// In words that may be shown to operators: a driver's error may not.
 pub(super) fn words(error: &StoreError) -> &'static str {
     match error {
         StoreError::Unknown(_) => "the connection to the store was lost",
@@ -142,7 +142,7 @@ pub(super) fn words(error: &StoreError) -> &'static str {
             Fault::TimedOut(_) => "a statement took too long",
             Fault::Conflict(_) => "lost against other statements",
             Fault::Stale(_) => "the connection to the store had to be renewed",
-            Fault::Locked(_) => "somebody held a row, and did not let go",
+            Fault::Locked(_) => "a row was locked by another session, and not released",
             Fault::Permanent(_) => "the store refused a statement",
             Fault::ClockBehind => "the store's clock was behind its mark, or had jumped ahead of it",
             Fault::Schema(_) => "the schema was not the one that this server works with",
@@ -184,7 +184,7 @@ mod tests {
         assert!(log.report(NOW, at(0)).is_some(), "that it is there");
         assert!(log.report(NOW, at(900)).is_none());
         log.purged(0, at(900));
-        assert!(log.report(NOW, at(901)).is_none(), "nothing is no news");
+        assert!(log.report(NOW, at(901)).is_none(), "without news, no report");
         log.purged(1, at(902));
         assert!(log.report(NOW, at(903)).is_some());
         assert!(log.report(NOW, at(1_800)).is_none());

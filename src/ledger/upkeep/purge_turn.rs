@@ -1,4 +1,4 @@
-//! A consumer's turn at the purge: where it looks, and when the next one is due.
+//! A consumer's turn of the purge: which entries it checks, and when the next turn is due.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::store::{PurgePlace, PurgeTurn, TURN_MAX};
 
 /// A turn ends after this time, so that other consumers have theirs.
 const TURN: Duration = Duration::from_secs(5);
-/// A consumer's next turn is due after this time at the latest, whatever the clock did.
+/// A consumer's next turn is due after this time at the latest, whatever the clock does.
 const IDLE: Span = Span::from_days(1);
-/// Once it has looked at all that it had left, it begins anew after this time.
-const ANEW: Span = Span::from_secs(3_600);
-/// A batch of what it had left that took t is followed by this many times t.
+/// After it has checked all entries that it had left, it starts again after this time.
+const START_AGAIN_AFTER: Span = Span::from_secs(3_600);
+/// Time until the next batch of entries that it had left, as a multiple of the time that the last one took.
 const AGAIN_FACTOR: u32 = 10;
 
 /// The beginning of time: every entry was created later.
 const BEGINNING: StoreTime = StoreTime(0);
 
-/// At which entries a turn looks.
+/// The entries that a turn checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Those that have become old enough since the last turn.
@@ -38,10 +38,10 @@ pub(super) struct Turn {
     left: bool,
 }
 
-/// What a batch came to.
+/// The result of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
-    /// When its last entry was created, where there may be more.
+    /// When its last entry was created, if there may be more.
     pub(super) last: Option<StoreTime>,
     /// There were entries that were not deleted.
     pub(super) kept: bool,
@@ -54,7 +54,7 @@ pub(super) struct Batch {
 /// What follows a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Another one.
+    /// Another batch.
     Batch,
     /// The end of the turn, and another turn as soon as the others had theirs.
     EndInTheMiddle,
@@ -67,15 +67,16 @@ impl Turn {
         Turn { stage: Stage::First, place: turn.place, taken: turn.taken, began: Instant::now(), left: false }
     }
 
-    /// How far it has come.
+    /// The position of the turn.
     pub(super) fn place(&self) -> PurgePlace {
         self.place
     }
 
-    /// It looks at what was created after the one instant and until the other. Entries are left alone for this long.
+    /// The range of creation times that it checks: after the first instant, until the second. Entries are not checked for
+    /// `left_alone` after their creation.
     pub(super) fn range(&mut self, left_alone: Span) -> (StoreTime, StoreTime) {
         let old_enough = self.taken.now - left_alone;
-        // Where a clock had run ahead, or entries are kept for longer now, it has passed too many.
+        // Where a clock had run ahead, or the retention is longer now, it has passed too many.
         self.place.passed = self.place.passed.min(old_enough);
         match self.stage {
             Stage::First => (self.place.passed, old_enough),
@@ -83,14 +84,14 @@ impl Turn {
         }
     }
 
-    /// A batch of this range was looked at.
+    /// Moves on after a batch of this range.
     pub(super) fn pass(&mut self, until: StoreTime, batch: Batch, every: Span) -> Next {
         match self.stage {
             Stage::First => {
                 self.left |= batch.left;
                 self.place.passed = batch.last.unwrap_or(until);
                 if batch.kept {
-                    self.place.again_due = self.place.again_due.min(batch.now + ANEW);
+                    self.place.again_due = self.place.again_due.min(batch.now + START_AGAIN_AFTER);
                 }
                 if batch.last.is_some() {
                     return if self.began.elapsed() < TURN { Next::Batch } else { Next::EndInTheMiddle };
@@ -102,13 +103,13 @@ impl Turn {
                 }
             }
             Stage::Again => {
-                // From the first one on, and there was none: it has left nothing.
+                // It started at the first one, and there was none: it has left nothing.
                 let nothing = self.place.again == BEGINNING && !batch.kept;
                 self.place.again = batch.last.unwrap_or(BEGINNING);
                 let rest = match batch.last {
                     Some(_) => Span::from_std(batch.took * AGAIN_FACTOR),
                     None if nothing => IDLE,
-                    None => ANEW,
+                    None => START_AGAIN_AFTER,
                 };
                 self.place.again_due = batch.now + rest;
             }
@@ -120,11 +121,11 @@ impl Turn {
         Next::End
     }
 
-    /// When the next turn is due, where the next entry was created then.
+    /// When the next turn is due, if the next entry was created at `next`.
     pub(super) fn due(&self, next: Option<StoreTime>, left_alone: Span, every: Span) -> StoreTime {
-        // What has become old enough since it was taken was not looked at.
+        // Entries that became old enough since the turn was taken were not checked.
         let now = self.taken.now;
-        // What is created from now on is left alone for as long.
+        // Entries that are created from now on are not checked for as long.
         let old_enough = next.unwrap_or(now) + left_alone;
         old_enough.min(self.place.again_due).clamp(now + every, now + IDLE.max(every))
     }
@@ -165,7 +166,7 @@ mod tests {
             ("the next one", ago(100_000), ago(100_000)),
             ("passed while a clock ran ahead, or while entries were kept for less", ago(7), old_enough),
         ] {
-            let mut turn = turn(passed, BEGINNING, NOW + ANEW);
+            let mut turn = turn(passed, BEGINNING, NOW + START_AGAIN_AFTER);
             assert_eq!(turn.range(DAY), (after, old_enough), "{what}");
             assert_eq!(turn.pass(old_enough, batch(None), EVERY), Next::End, "{what}");
             assert_eq!(turn.place().passed, old_enough, "{what}");
@@ -203,14 +204,14 @@ mod tests {
         assert_eq!((turn.place().again, turn.place().again_due), (ago(150_000), NOW + rest));
         let (_, mut turn) = again(NOW);
         assert_eq!(turn.pass(NOW - DAY, batch(None), EVERY), Next::End);
-        assert_eq!((turn.place().again, turn.place().again_due), (BEGINNING, NOW + ANEW));
+        assert_eq!((turn.place().again, turn.place().again_due), (BEGINNING, NOW + START_AGAIN_AFTER));
     }
 
     #[test]
     fn it_comes_back_in_an_hour_where_it_has_left_something_and_in_a_day_where_it_has_not() {
         for (what, kept, again, due) in [
-            ("something is left", true, BEGINNING, ANEW),
-            ("something may be left before", false, ago(200_000), ANEW),
+            ("something is left", true, BEGINNING, START_AGAIN_AFTER),
+            ("something may be left before", false, ago(200_000), START_AGAIN_AFTER),
             ("nothing is left", false, BEGINNING, IDLE),
         ] {
             let mut turn = turn(NOW - DAY, again, NOW);
@@ -218,7 +219,9 @@ mod tests {
             assert_eq!(turn.pass(NOW - DAY, Batch { kept, ..batch(None) }, EVERY), Next::End, "{what}");
             assert_eq!(turn.place().again_due, NOW + due, "{what}");
         }
-        for (what, kept, due) in [("it leaves something", true, ANEW), ("it does not", false, IDLE)] {
+        for (what, kept, due) in
+            [("it leaves something", true, START_AGAIN_AFTER), ("it does not", false, IDLE)]
+        {
             let mut turn = turn(BEGINNING, BEGINNING, NOW + IDLE);
             assert_eq!(turn.pass(NOW - DAY, Batch { kept, ..batch(None) }, EVERY), Next::End, "{what}");
             assert_eq!(turn.place().again_due, NOW + due, "{what}");
@@ -227,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_deleted_is_looked_at_again_soon() {
-        let mut turn = turn(BEGINNING, ago(200_000), NOW + ANEW);
+        let mut turn = turn(BEGINNING, ago(200_000), NOW + START_AGAIN_AFTER);
         let left = Batch { left: true, ..batch(Some(ago(90_000))) };
         assert_eq!(turn.pass(NOW - DAY, left, EVERY), Next::Batch);
         assert_eq!(turn.pass(NOW - DAY, batch(None), EVERY), Next::End);
@@ -238,7 +241,7 @@ mod tests {
     fn the_next_turn_is_due_when_the_next_entry_is_old_enough() {
         let turn = turn(NOW - DAY, BEGINNING, NOW + Span::from_secs(300));
         for (what, next, due) in [
-            ("at once", Some(NOW - DAY), EVERY),
+            ("immediately", Some(NOW - DAY), EVERY),
             ("in a minute", Some(NOW - DAY + Span::from_secs(60)), Span::from_secs(60)),
             ("when it looks again", Some(NOW), Span::from_secs(300)),
             ("there is none, but it looks again", None, Span::from_secs(300)),

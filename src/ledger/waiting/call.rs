@@ -1,5 +1,5 @@
-//! A call that waits: it looks, rests until something happens to its key, and looks again; until its verdict is not awaited
-//! any more, or its wait is over. Each look is the same command as one that arrives now.
+//! A waiting call: it looks, rests until something happens to its key, and looks again; until its verdict is not awaited any
+//! more, or its wait is over. Each look is the same command as one that arrives now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::line::{Looked, Seat};
-use super::room::{Call, Room, Waiter};
+use super::room::{LookOrder, Room, Waiter};
 use super::together::Together;
 use crate::common::random;
 use crate::domain::{
@@ -17,14 +17,14 @@ use crate::domain::{
 };
 use crate::metrics::{Metrics, WaitEnd};
 
-/// A call with less time than this looks no more: the answer would not arrive.
+/// A call with less time left than this does not look again: the answer would not arrive.
 pub(crate) const LEFT_MIN: Duration = Duration::from_millis(200);
-/// A wait that ends looks again if its last look is older.
+/// A wait that ends looks again if its last look is older than this.
 const FRESH: Duration = Duration::from_millis(100);
-/// How soon a call is repeated that another server would let wait, in milliseconds.
+/// Retry-after of a call that another server would let wait, in milliseconds.
 const REPEATED_MIN: u32 = 50;
 const REPEATED_MAX: u32 = 1_000;
-/// Longer than any back-off.
+/// Longer than any backoff.
 const LONG: Span = Span(i64::MAX);
 
 /// How long a call may wait.
@@ -36,46 +36,46 @@ pub(crate) struct WaitEnds {
     pub(crate) deadline: Instant,
 }
 
-/// Who waits, as its edge knows it.
-pub(crate) trait Caller: Send + Sync {
-    /// What its connection keeps for a call that waits, until it is dropped.
-    type Place: Send;
+/// The caller of a waiting call, as the rpc layer knows it.
+pub(crate) trait WaitingCaller: Send + Sync {
+    /// What the caller's connection counts for a waiting call, until it is dropped.
+    type Permit: Send;
 
     /// Its principal. `None` if all callers are the same one.
     fn principal(&self) -> Option<&str>;
 
-    /// A place for one more waiting call of its connection. `None` if there is none.
-    fn place(&self) -> Option<Self::Place>;
+    /// A place for one more waiting call of its connection. `None` if its connection has as many as it may have.
+    fn place(&self) -> Option<Self::Permit>;
 
-    /// It rests: what it held while it was under way is free for others.
+    /// The call rests: what it held while it was in flight is free for others.
     fn rests(&self);
 
-    /// Its credential and its right, as they are judged now, before it looks.
+    /// Checks its credential and its right, as they are now, before it looks.
     ///
     /// # Errors
     /// `UNAUTHENTICATED`, `CONSUMER_NOT_ALLOWED`.
     fn judged(&self) -> Result<(), Rejection>;
 
-    /// It is under way again.
+    /// The call is in flight again.
     ///
     /// # Errors
-    /// `QUOTA_EXCEEDED`, `OVERLOADED`: there is no room for it now.
+    /// `QUOTA_EXCEEDED`, `OVERLOADED`: it finds no space now.
     fn looks(&self) -> Result<(), Rejection>;
 }
 
 /// How a waiting call looks: alone, or together with others.
 pub(in crate::ledger) trait Looks: Send + Sync {
-    /// Looks again; the quota was taken before.
+    /// Looks again; the quota counted the first look.
     fn look(&self, together: Option<Arc<Together>>) -> impl Future<Output = Answer> + Send;
 }
 
-/// A place in the room, until this is dropped.
+/// A place in the waiting room, until this is dropped.
 struct Seated<'a> {
     room: &'a Room,
     key: &'a Key,
     principal: Option<&'a str>,
     seat: Seat,
-    called: mpsc::Receiver<Call>,
+    called: mpsc::Receiver<LookOrder>,
 }
 
 impl Drop for Seated<'_> {
@@ -84,7 +84,7 @@ impl Drop for Seated<'_> {
     }
 }
 
-/// What lets a resting call go on.
+/// Why a resting call goes on.
 enum Woken {
     Looks(Option<Arc<Together>>),
     Over,
@@ -101,13 +101,13 @@ impl Seated<'_> {
             biased;
             () = self.room.drained() => Woken::Draining,
             () = sleep_until(until) => Woken::Over,
-            // The room keeps the other end for as long as the seat.
+            // The room keeps the sender for as long as the seat.
             called = self.called.recv() => Woken::Looks(called.flatten()),
         }
     }
 }
 
-/// What the room learns of an answer that is awaited.
+/// What the room learns from an answer that is awaited.
 fn found(awaited: Awaited) -> (Looked, Option<Span>) {
     match awaited {
         Awaited::Holder(span) => (Looked::Held, Some(span)),
@@ -116,21 +116,21 @@ fn found(awaited: Awaited) -> (Looked, Option<Span>) {
     }
 }
 
-/// The answer to a call that does not wait here: it is repeated soon, at different times by different callers.
+/// The answer to a call that does not wait here: it is repeated soon, with jitter between callers.
 fn repeated(answer: Answer) -> Answer {
     let millis = REPEATED_MIN + random::below(REPEATED_MAX - REPEATED_MIN);
     answered_to_repeat(answer, Span::from_millis(millis.into()))
 }
 
-/// The answer to a call whose wait is over, and what became of its wait: the last look may have been granted the key.
+/// The answer to a call whose wait is over, and the result of its wait: the last look may have been granted the key.
 fn over(answer: Answer) -> (Answer, WaitEnd) {
     let is_awaited = awaited(&answer, LONG).is_some();
     let end = if is_awaited { WaitEnd::Over } else { WaitEnd::of(&answer) };
     (answer, end)
 }
 
-/// Lets a call whose first look was answered like this wait, and answers it.
-pub(in crate::ledger) async fn answered_later<C: Caller>(
+/// Lets a call with this answer to its first look wait, and answers it.
+pub(in crate::ledger) async fn answered_later<C: WaitingCaller>(
     room: &Room,
     metrics: &Metrics,
     submission: &Submission,
@@ -169,10 +169,10 @@ async fn wait(
     waits: Awaited,
     ends: WaitEnds,
     looks: &impl Looks,
-    caller: &impl Caller,
+    caller: &impl WaitingCaller,
 ) -> (Answer, WaitEnd) {
     let (mut last, mut looked_at) = (first, Instant::now());
-    // The last look, where it failed.
+    // The last look, if it failed.
     let mut failed: Option<Rejection> = None;
     if let (_, Some(due)) = found(waits) {
         seated.room.is_due_after(seated.key.hash(), due);
@@ -203,7 +203,7 @@ async fn wait(
         }
         let answer = match caller.looks() {
             Ok(()) => looks.look(together).await,
-            // There is no room for it now, as for a look that finds the queue full.
+            // It finds no space now: answered like a look that finds the queue full.
             Err(refused) => {
                 drop(together);
                 if is_last {

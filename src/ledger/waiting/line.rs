@@ -1,4 +1,4 @@
-//! The calls that wait for one key, in the order in which they came: which of them look when something happens. Pure.
+//! The calls that wait for one key, in the order of their arrival: which of them look when something happens. Pure.
 //!
 //! | what happens | who looks |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | that look is granted nothing, and does not find a holder; or its caller is gone | the next Claim that has not looked since |
 //! | a claim was granted the key, or holds it | all that are the same claim |
 //! | the next attempt is not due | the Claims whose wait is over before it is |
-//! | a poll | besides those above, the calls whose last look is to be repeated |
+//! | a poll | in addition, the calls whose last look must be repeated |
 //!
 //! A call that looks while one of these happens to it looks again: its look may have been before the change.
 
@@ -16,16 +16,16 @@ use crate::domain::{Claimant, Sight};
 /// The number of a waiting call on this server. A later call has a higher one.
 pub(super) type Seat = u64;
 
-/// Who waits.
+/// The kind of a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum WaiterKind {
     /// A Claim, and what makes another one the same.
     Claims(Claimant),
     /// A Lookup.
     LooksUp,
 }
 
-/// What a look of a waiting call found, where the call goes on waiting.
+/// What a look of a waiting call found, if the call goes on waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looked {
     /// Another claim holds the key.
@@ -48,25 +48,25 @@ enum Does {
 #[derive(Clone, Debug)]
 struct Waiter {
     seat: Seat,
-    who: Who,
+    who: WaiterKind,
     does: Does,
-    /// In which round it looked last.
+    /// The round in which it looked last.
     round: u64,
-    /// Its last look is to be repeated.
+    /// Its last look must be repeated.
     repeats: bool,
 }
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
+pub(super) struct KeyWaiters {
     waiters: Vec<Waiter>,
-    /// The key may be granted, and the Claims look one after the other.
+    /// Whether the key may be granted, so that the Claims look one after the other.
     claimable: bool,
-    /// How often the key became claimable: in each round a Claim looks once at most.
+    /// How often the key became claimable: in each round a Claim looks at most once.
     round: u64,
 }
 
-impl Line {
+impl KeyWaiters {
     pub(super) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
@@ -76,16 +76,16 @@ impl Line {
     }
 
     pub(super) fn has_claims(&self) -> bool {
-        self.waiters.iter().any(|waiter| waiter.who != Who::LooksUp)
+        self.waiters.iter().any(|waiter| waiter.who != WaiterKind::LooksUp)
     }
 
-    /// A call begins to wait. It has looked, perhaps before the key became claimable.
-    pub(super) fn enter(&mut self, seat: Seat, who: Who) {
+    /// Adds a call. It has looked, perhaps before the key became claimable.
+    pub(super) fn enter(&mut self, seat: Seat, who: WaiterKind) {
         let round = self.round.saturating_sub(u64::from(self.claimable));
         self.waiters.push(Waiter { seat, who, does: Does::Rests, round, repeats: false });
     }
 
-    /// Something was seen of the entry, by a change on this server or, where `polled`, by a poll. Returns who looks.
+    /// Notes what was seen of the entry, in a change on this server or, if `polled`, in a poll. Returns the calls that look.
     pub(super) fn seen(&mut self, sight: &Sight, polled: bool) -> Vec<Seat> {
         let mut called = match sight {
             Sight::Settled => {
@@ -95,7 +95,9 @@ impl Line {
             Sight::Claimable => self.is_claimable(),
             Sight::Held(holder, _) => {
                 self.claimable = false;
-                self.call_all(|waiter| matches!(&waiter.who, Who::Claims(claimant) if claimant == holder))
+                self.call_all(
+                    |waiter| matches!(&waiter.who, WaiterKind::Claims(claimant) if claimant == holder),
+                )
             }
             Sight::NotDue(_) => Vec::new(),
         };
@@ -105,12 +107,14 @@ impl Line {
         called
     }
 
-    /// The next attempt is due only after the wait of these calls: their verdict is not awaited any more. Returns who looks.
+    /// The next attempt is due only after the wait of these calls: their verdict is not awaited any more. Returns the calls that
+    /// look.
     pub(super) fn is_not_due_for(&mut self, calls: impl Fn(Seat) -> bool) -> Vec<Seat> {
-        self.call_all(|waiter| waiter.who != Who::LooksUp && calls(waiter.seat))
+        self.call_all(|waiter| waiter.who != WaiterKind::LooksUp && calls(waiter.seat))
     }
 
-    /// The key may be granted from now on: the lease of its holder is over, or the next attempt is due.
+    /// The key may be granted from now on: the lease of its holder is over, or the next attempt is due. Returns the calls that
+    /// look.
     pub(super) fn is_claimable(&mut self) -> Vec<Seat> {
         if !self.claimable || !self.waiters.iter().any(Waiter::claims_now) {
             self.round += 1;
@@ -119,7 +123,7 @@ impl Line {
         self.next()
     }
 
-    /// A call has looked, and waits on. Returns who looks next.
+    /// A call has looked, and goes on waiting. Returns the calls that look next.
     pub(super) fn looked(&mut self, seat: Seat, found: Looked) -> Vec<Seat> {
         let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.seat == seat) else {
             return Vec::new();
@@ -130,7 +134,7 @@ impl Line {
         waiter.does = Does::Rests;
         waiter.repeats = found == Looked::Failed;
         match found {
-            // Where the server is overloaded, the others would be refused one after the other.
+            // Where the server is overloaded, the other calls would be refused one after the other.
             Looked::Failed => return Vec::new(),
             Looked::Held if !again && !outdated => self.claimable = false,
             Looked::Held | Looked::Nothing => {}
@@ -140,27 +144,27 @@ impl Line {
         called
     }
 
-    /// A call looks by itself, since its wait is over.
+    /// A call looks because its wait is over.
     pub(super) fn looks(&mut self, seat: Seat) {
         let _called = self.call_all(|waiter| waiter.seat == seat);
     }
 
-    /// A call waits no more: it is answered, or its caller is gone. Returns who looks next. Where the call was granted the key,
+    /// Removes a call: it is answered, or its caller is gone. Returns the calls that look next. If the call was granted the key,
     /// that was seen before; and its attempt may have failed by now.
     pub(super) fn leave(&mut self, seat: Seat) -> Vec<Seat> {
         self.waiters.retain(|waiter| waiter.seat != seat);
         self.next()
     }
 
-    /// The next Claim, where the key may be granted and no Claim looks.
+    /// The next Claim, if the key may be granted and no Claim looks.
     fn next(&mut self) -> Vec<Seat> {
         if !self.claimable || self.waiters.iter().any(Waiter::claims_now) {
             return Vec::new();
         }
         let round = self.round;
-        let fits = |waiter: &&mut Waiter| waiter.who != Who::LooksUp && waiter.round < round;
+        let fits = |waiter: &&mut Waiter| waiter.who != WaiterKind::LooksUp && waiter.round < round;
         let Some(next) = self.waiters.iter_mut().find(fits) else {
-            // Each was granted nothing.
+            // Each of them was granted nothing.
             self.claimable = false;
             return Vec::new();
         };
@@ -169,7 +173,7 @@ impl Line {
         vec![next.seat]
     }
 
-    /// Lets all look of which something is true. Those that look already look again after that.
+    /// Lets all matching calls look. Those that look already look again after that.
     fn call_all(&mut self, is: impl Fn(&Waiter) -> bool) -> Vec<Seat> {
         let mut called = Vec::new();
         for waiter in self.waiters.iter_mut().filter(|waiter| is(waiter)) {
@@ -188,7 +192,7 @@ impl Line {
 
 impl Waiter {
     fn claims_now(&self) -> bool {
-        self.who != Who::LooksUp && self.does != Does::Rests
+        self.who != WaiterKind::LooksUp && self.does != Does::Rests
     }
 }
 

@@ -1,9 +1,9 @@
-//! Calls that wait for another verdict: docs/contract.md, section 4, "Waiting". They wait in memory: without a
-//! connection, a place in the queue, or a row lock.
+//! Calls that wait for another verdict: docs/contract.md, section 4, "Waiting". They wait in memory: without a connection, a
+//! place in the queue, or a row lock.
 //!
-//! `line` says which calls of a key look when something happens, `places` how many may wait, `polls` when their keys are
+//! `line` decides which calls of a key look when something happens, `places` how many may wait, `polls` when their keys are
 //! loaded. The `room` has all three for all keys; the `poller` loads, a `call` waits, and calls that look at the same time
-//! go to the queue `together`.
+//! are queued `together`.
 
 mod call;
 mod line;
@@ -15,7 +15,7 @@ mod room;
 mod tests;
 mod together;
 
-pub(crate) use self::call::{Caller, LEFT_MIN, WaitEnds};
+pub(crate) use self::call::{LEFT_MIN, WaitEnds, WaitingCaller};
 pub(super) use self::call::{Looks, answered_later};
 pub use self::places::Bounds;
 pub(super) use self::poller::Poller;

@@ -1,4 +1,4 @@
-//! How many calls may wait: on this server, for one key, of one consumer and of one principal.
+//! Bounds of waiting calls: on this server, for one key, of one consumer and of one principal.
 
 use std::collections::HashMap;
 
@@ -17,18 +17,18 @@ impl Default for Bounds {
     }
 }
 
-/// The calls that wait, counted. A consumer, and a principal, has at most as many as are free after it (dynamic
-/// thresholds, as for bytes of requests): one leaves half of the places to others, four leave a fifth.
+/// The number of waiting calls. A consumer, and a principal, has at most as many as it leaves free (dynamic thresholds, as for
+/// bytes of requests): one leaves half of the places to others, four leave a fifth.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct WaitPlaces {
     all: usize,
     consumers: HashMap<String, usize>,
     principals: HashMap<String, usize>,
 }
 
-impl Places {
-    /// Takes a place; returns whether there was one. `principal`: `None` if all callers are the same one, since no
-    /// source of identity is configured. `of_key`: how many calls wait for the key.
+impl WaitPlaces {
+    /// Takes a place; returns whether there was one. `principal`: `None` if all callers are the same one, since no source of
+    /// identity is configured. `of_key`: number of calls that wait for the key.
     pub(super) fn take(
         &mut self,
         bounds: Bounds,
@@ -53,8 +53,8 @@ impl Places {
         is_room
     }
 
-    /// Gives a place back.
-    pub(super) fn give_back(&mut self, consumer: &str, principal: Option<&str>) {
+    /// Returns a place.
+    pub(super) fn requeue(&mut self, consumer: &str, principal: Option<&str>) {
         self.all -= 1;
         less(&mut self.consumers, consumer);
         if let Some(principal) = principal {
@@ -63,7 +63,7 @@ impl Places {
     }
 }
 
-/// One less. Only names that have any are kept.
+/// Decrements a count. Names with a count of zero are removed.
 fn less(map: &mut HashMap<String, usize>, name: &str) {
     if let Some(count) = map.get_mut(name) {
         *count -= 1;
@@ -77,22 +77,22 @@ fn less(map: &mut HashMap<String, usize>, name: &str) {
 mod tests {
     use super::*;
 
-    fn taken(places: &mut Places, bounds: Bounds, consumer: &str, principal: Option<&str>) -> usize {
+    fn taken(places: &mut WaitPlaces, bounds: Bounds, consumer: &str, principal: Option<&str>) -> usize {
         (0..bounds.server * 2).take_while(|_| places.take(bounds, consumer, principal, 0)).count()
     }
 
     #[test]
     fn a_consumer_and_a_principal_have_at_most_what_is_free_after_them() {
         let bounds = Bounds { server: 24, key: 100 };
-        let mut places = Places::default();
+        let mut places = WaitPlaces::default();
         let took = ["a", "b", "c"].map(|consumer| taken(&mut places, bounds, consumer, None));
         assert_eq!(took, [12, 6, 3], "of one consumer each");
-        let mut places = Places::default();
+        let mut places = WaitPlaces::default();
         let took = ["a", "b", "c"].map(|consumer| taken(&mut places, bounds, consumer, Some("p")));
         assert_eq!(took, [12, 0, 0], "a principal with many consumers");
         assert_eq!(taken(&mut places, bounds, "d", Some("q")), 6, "another one");
         for (consumer, principal, count) in [("a", "p", 12), ("d", "q", 6)] {
-            (0..count).for_each(|_| places.give_back(consumer, Some(principal)));
+            (0..count).for_each(|_| places.requeue(consumer, Some(principal)));
         }
         assert!(places.consumers.is_empty() && places.principals.is_empty(), "nothing is kept");
         assert_eq!(places.all, 0);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_server_and_a_key_have_a_bound() {
         let bounds = Bounds { server: 4, key: 2 };
-        let mut places = Places::default();
+        let mut places = WaitPlaces::default();
         assert!(places.take(bounds, "a", None, 1) && !places.take(bounds, "a", None, 2), "of the key");
         let took: usize = (0..8).map(|number| taken(&mut places, bounds, &number.to_string(), None)).sum();
         assert_eq!((took, places.all), (3, 4), "of the server");

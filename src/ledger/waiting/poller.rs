@@ -1,5 +1,5 @@
-//! Loads the keys for which calls wait, since other servers change them too: on a separate session, which is opened with
-//! the first call that waits, and counts for no health. Without such calls it does nothing.
+//! Loads the keys for which calls wait, since other servers change them too: on a separate session, which is opened for the
+//! first waiting call, and has no influence on health. Without waiting calls it does nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use tokio_util::sync::CancellationToken;
 use super::room::Room;
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Key, Sight, sight};
-use crate::ledger::outdated::Outdated;
 use crate::ledger::runtime::{Instant, pause, timeout};
+use crate::ledger::schema_fence::SchemaFence;
 use crate::ledger::tasks::opened;
 use crate::metrics::{Metrics, Statement};
 use crate::store::{Purpose, Session, Store, StoreError};
 
-/// How long a poll may take, with the opening of its session.
+/// Time limit of a poll, including the opening of its session.
 const WITHIN: Duration = Duration::from_secs(3);
-/// How long the session is kept while no call waits.
+/// How long the session is kept open while no call waits.
 const KEPT_FOR: Duration = Duration::from_mins(1);
 
-/// What the poller works with.
+/// The state of the poller.
 #[derive(Clone)]
 pub(in crate::ledger) struct Poller {
     room: Arc<Room>,
     store: Arc<dyn Store>,
-    outdated: Outdated,
+    outdated: SchemaFence,
     metrics: Metrics,
 }
 
@@ -33,7 +33,7 @@ impl Poller {
     pub(in crate::ledger) fn new(
         room: &Arc<Room>,
         store: &Arc<dyn Store>,
-        outdated: &Outdated,
+        outdated: &SchemaFence,
         metrics: &Metrics,
     ) -> Poller {
         let (outdated, metrics) = (outdated.clone(), metrics.clone());

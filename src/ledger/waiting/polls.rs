@@ -1,8 +1,8 @@
-//! When the keys are loaded for which calls wait, and when their holder's lease or back-off is over. Pure.
+//! The schedule of the polls: when keys for which calls wait are loaded, and when their lease or backoff is over. Pure.
 //!
 //! A key is loaded 100 ms after its first call began to wait, and then after twice as long as before, up to a second. One
-//! statement loads all keys that are due, a thousand at most. The next one is sent 100 ms later, or after as long as
-//! its keys take at 5,000 a second: with many keys the interval grows.
+//! statement loads all keys that are due, at most a thousand. The next statement follows 100 ms later, or after the time
+//! that its keys take at 5,000 a second: with many keys the interval grows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::domain::{Key, KeyHash};
 use crate::ledger::runtime::Instant;
 use crate::store::ROWS_MAX;
 
-/// How long after a call began to wait its key is loaded, and how far two statements are apart at least.
+/// Time from the start of a wait to the first load of its key, and shortest time between two statements.
 pub(super) const FIRST: Duration = Duration::from_millis(100);
-/// The longest time between two loads of a key.
+/// Longest time between two loads of a key.
 const LAST: Duration = Duration::from_secs(1);
-/// The time of one key, where 5,000 are loaded a second.
+/// Time of one key at 5,000 loads a second.
 const EACH: Duration = Duration::from_micros(200);
-/// How soon a lease or a back-off is looked at: a clock of the store that stands still must not keep the server busy.
+/// Shortest time until a lease or backoff is checked: a store clock that stands still must not keep the server busy.
 const DUE_MIN: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 struct Plan {
     key: Key,
-    /// How long after the last load it is loaded next.
+    /// Time from the last load to the next.
     every: Duration,
     load_at: Instant,
     /// When the key may be granted without a change of the entry.
@@ -41,7 +41,7 @@ pub(super) struct Polls {
 }
 
 impl Polls {
-    /// A call begins to wait for this key.
+    /// Adds a key for which a call begins to wait.
     pub(super) fn begin(&mut self, key: &Key, now: Instant) {
         let (hash, load_at) = (key.hash(), now + FIRST);
         if let Some(plan) = self.plans.get_mut(&hash) {
@@ -54,7 +54,7 @@ impl Polls {
         self.plans.insert(hash, Plan { key: key.clone(), every: FIRST, load_at, due_at: None });
     }
 
-    /// No call waits for this key any more.
+    /// Removes a key for which no call waits any more.
     pub(super) fn end(&mut self, hash: KeyHash) {
         if let Some(plan) = self.plans.remove(&hash) {
             self.loads.remove(&(plan.load_at, hash));
@@ -72,7 +72,7 @@ impl Polls {
         self.dues.insert((due_at, hash));
     }
 
-    /// The key is loaded with the next statement.
+    /// Loads the key with the next statement.
     pub(super) fn load_soon(&mut self, hash: KeyHash, now: Instant) {
         let Some(plan) = self.plans.get_mut(&hash) else { return };
         self.loads.remove(&(plan.load_at, hash));
@@ -80,7 +80,7 @@ impl Polls {
         self.loads.insert((plan.load_at, hash));
     }
 
-    /// The keys whose lease or back-off is over by now.
+    /// The keys whose lease or backoff is over by now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<KeyHash> {
         let mut due = Vec::new();
         while let Some((at, hash)) = self.dues.first().copied().filter(|(at, _)| *at <= now) {
@@ -93,7 +93,7 @@ impl Polls {
         due
     }
 
-    /// The keys of the next statement. Empty if none is sent now.
+    /// The keys of the next statement. Empty if none is due now.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Key> {
         if self.next_at.is_some_and(|at| now < at) {
             return Vec::new();
@@ -118,7 +118,7 @@ impl Polls {
         keys
     }
 
-    /// When there is something to do next. `None` if no call waits.
+    /// When something is due next. `None` if no call waits.
     pub(super) fn next(&self) -> Option<Instant> {
         let load_at = self.loads.first().map(|(at, _)| self.next_at.map_or(*at, |next| next.max(*at)));
         let due_at = self.dues.first().map(|(at, _)| *at);

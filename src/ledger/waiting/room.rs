@@ -1,5 +1,5 @@
-//! The waiting room: the calls that wait on this server, by key. It lets them look when something happens to their key,
-//! and all of them go when the server drains.
+//! The waiting room: the calls that wait on this server, by key. It lets them look when something happens to their key, and
+//! lets all of them go when the server drains.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -7,30 +7,30 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::line::{Line, Looked, Seat, Who};
-use super::places::{Bounds, Places};
+use super::line::{KeyWaiters, Looked, Seat, WaiterKind};
+use super::places::{Bounds, WaitPlaces};
 use super::polls::Polls;
 use super::together::Together;
 use crate::domain::{Claimant, Entry, Key, KeyHash, Sight, Span, StoreTime, sight};
 use crate::ledger::changes::{Changes, Listener};
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard};
 
-/// The order to look: together with others, where there are several.
-pub(super) type Call = Option<Arc<Together>>;
+/// The order to look: together with others, if there are several.
+pub(super) type LookOrder = Option<Arc<Together>>;
 
 /// A waiting call.
 struct Resting {
-    /// Where it receives the order to look, once until it has looked.
-    call: mpsc::Sender<Call>,
+    /// Receives the order to look, once until it has looked.
+    call: mpsc::Sender<LookOrder>,
     /// When its wait is over, by the clock of its call.
     until: tokio::time::Instant,
 }
 
 #[derive(Default)]
 struct Waiting {
-    lines: HashMap<KeyHash, Line>,
+    lines: HashMap<KeyHash, KeyWaiters>,
     calls: HashMap<Seat, Resting>,
-    places: Places,
+    places: WaitPlaces,
     polls: Polls,
     last_seat: Seat,
 }
@@ -40,7 +40,7 @@ impl Waiting {
     fn call(&self, seats: &[Seat]) {
         let together = (seats.len() > 1).then(Arc::<Together>::default);
         for Resting { call, .. } in seats.iter().filter_map(|seat| self.calls.get(seat)) {
-            // Room for one, and the seat gives an answer before it is called again.
+            // The channel has one slot, and the seat reports its look before it is called again.
             let _sent = call.try_send(together.clone());
         }
     }
@@ -70,13 +70,13 @@ pub(in crate::ledger) struct Room {
     waiting: Mutex<Waiting>,
     bounds: Bounds,
     changes: Arc<Changes>,
-    /// There may be something to do for the poller earlier than it knows.
+    /// Wakes the poller when something may be due earlier than it expects.
     pub(super) stirred: Notify,
-    /// All calls are let go, and none waits any more.
+    /// Cancelled once all calls are let go, and none may wait any more.
     draining: CancellationToken,
 }
 
-/// Who waits, and for what.
+/// A call that begins to wait.
 pub(super) struct Waiter<'a> {
     pub(super) key: &'a Key,
     /// `None` for a Lookup.
@@ -115,19 +115,20 @@ impl Room {
         self.draining.cancelled().await;
     }
 
-    /// A call begins to wait. `None` if there is no place for it.
-    pub(super) fn enter(&self, waiter: &Waiter<'_>) -> Option<(Seat, mpsc::Receiver<Call>)> {
+    /// Adds a waiting call. `None` if no place is free.
+    pub(super) fn enter(&self, waiter: &Waiter<'_>) -> Option<(Seat, mpsc::Receiver<LookOrder>)> {
         let (key, hash) = (waiter.key, waiter.key.hash());
         let (call, called) = mpsc::channel(1);
         let mut guard = self.waiting();
         let waiting = &mut *guard;
-        let of_key = waiting.lines.get(&hash).map_or(0, Line::len);
+        let of_key = waiting.lines.get(&hash).map_or(0, KeyWaiters::len);
         if !waiting.places.take(self.bounds, key.consumer(), waiter.principal, of_key) {
             return None;
         }
         waiting.last_seat += 1;
         let seat = waiting.last_seat;
-        let who = waiter.claimant.map_or(Who::LooksUp, |claimant| Who::Claims(claimant.clone()));
+        let who =
+            waiter.claimant.map_or(WaiterKind::LooksUp, |claimant| WaiterKind::Claims(claimant.clone()));
         waiting.lines.entry(hash).or_default().enter(seat, who);
         waiting.calls.insert(seat, Resting { call, until: waiter.until });
         // Also for the second call: what it found may have changed since.
@@ -138,13 +139,13 @@ impl Room {
         Some((seat, called))
     }
 
-    /// A call that begins to wait has found that the key may be granted after this time.
+    /// The first look of a call found that the key may be granted after this time.
     pub(super) fn is_due_after(&self, key: KeyHash, due: Span) {
         self.waiting().polls.is_due_after(key, due.to_std(), Instant::now());
         self.stirred.notify_one();
     }
 
-    /// A call has looked, and waits on.
+    /// A call has looked, and goes on waiting.
     pub(super) fn looked(&self, key: KeyHash, seat: Seat, found: Looked, due: Option<Span>) {
         let mut waiting = self.waiting();
         let Some(line) = waiting.lines.get_mut(&key) else { return };
@@ -157,20 +158,20 @@ impl Room {
         self.stirred.notify_one();
     }
 
-    /// A call looks since its wait is over.
+    /// A call looks because its wait is over.
     pub(super) fn looks(&self, key: KeyHash, seat: Seat) {
         if let Some(line) = self.waiting().lines.get_mut(&key) {
             line.looks(seat);
         }
     }
 
-    /// A call waits no more.
+    /// Removes a call.
     pub(super) fn leave(&self, key: &Key, principal: Option<&str>, seat: Seat) {
         let hash = key.hash();
         let mut guard = self.waiting();
         let waiting = &mut *guard;
         waiting.calls.remove(&seat);
-        waiting.places.give_back(key.consumer(), principal);
+        waiting.places.requeue(key.consumer(), principal);
         let Some(line) = waiting.lines.get_mut(&hash) else { return };
         let called = line.leave(seat);
         if line.is_empty() {
@@ -182,27 +183,27 @@ impl Room {
         self.changes.end_wait();
     }
 
-    /// Keys whose lease or back-off is over may be granted.
+    /// Lets calls look whose key's lease or backoff is over.
     pub(super) fn let_due_look(&self, now: Instant) {
         let mut waiting = self.waiting();
         for hash in waiting.polls.due(now) {
             let called =
-                waiting.lines.get_mut(&hash).filter(|line| line.has_claims()).map(Line::is_claimable);
+                waiting.lines.get_mut(&hash).filter(|line| line.has_claims()).map(KeyWaiters::is_claimable);
             waiting.call(&called.unwrap_or_default());
         }
     }
 
-    /// The keys of the poll that is sent now. Empty if none is.
+    /// The keys of the next poll. Empty if none is due now.
     pub(super) fn take_due(&self, now: Instant) -> Vec<Key> {
         self.waiting().polls.take_due(now)
     }
 
-    /// When the poller has something to do next. `None` if no call waits.
+    /// When the poller is due next. `None` if no call waits.
     pub(super) fn next(&self) -> Option<Instant> {
         self.waiting().polls.next()
     }
 
-    /// A poll saw this of an entry.
+    /// Notes what a poll saw of an entry.
     pub(super) fn polled(&self, key: KeyHash, sight: &Sight) {
         self.waiting().seen(key, sight, true);
     }

@@ -1,4 +1,4 @@
-//! Calls that wait, and their room.
+//! Waiting calls, and their room.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,8 +29,8 @@ fn room() -> (Arc<Room>, Arc<Changes>) {
 
 struct Anyone;
 
-impl Caller for Anyone {
-    type Place = ();
+impl WaitingCaller for Anyone {
+    type Permit = ();
 
     fn principal(&self) -> Option<&str> {
         None
@@ -51,7 +51,7 @@ impl Caller for Anyone {
     }
 }
 
-/// Keeps whether each look is one together with others.
+/// Records whether each look is together with others.
 #[derive(Default)]
 struct Noted(Mutex<Vec<bool>>);
 
@@ -81,7 +81,7 @@ async fn a_call_whose_wait_ends_when_it_is_called_does_not_keep_the_others_waiti
         let ends = WaitEnds { at: now + wait, deadline: now + 60 * SECOND };
         answered_later(&room, &metrics, &submission, absent, ends, (&noted, &Anyone))
     };
-    // Older than a last look needs to be to stand.
+    // Older than a last look may be to stand.
     let over = Duration::from_millis(150);
     let (mut first, mut second) = (Box::pin(waits(over)), Box::pin(waits(60 * SECOND)));
     assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());

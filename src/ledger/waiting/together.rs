@@ -1,27 +1,27 @@
-//! Looks that reach the queue together: once the verdict of a key is final, all calls that wait for it look in one
-//! batch, whose keys are loaded once. The last call that joins, or whose caller is gone, sends them.
+//! Looks that are queued together: once the verdict of a key is final, all calls that wait for it look in one batch, which
+//! loads each key once. The last call that joins, or whose caller is gone, queues them.
 
 use std::sync::{Arc, PoisonError};
 
 use crate::ledger::claims::queue::Queue;
-use crate::ledger::claims::request::{Chain, Request};
+use crate::ledger::claims::request::{KeyQueue, Request};
 use crate::ledger::runtime::{Instant, Mutex};
 
 use crate::domain::Key;
 
-/// See the module. One for each look, and one chain for all of them.
+/// See the module. One for each look, and one per-key queue for all of them.
 #[derive(Default)]
-pub(in crate::ledger) struct Together(Mutex<Option<(Chain, Arc<Queue>)>>);
+pub(in crate::ledger) struct Together(Mutex<Option<(KeyQueue, Arc<Queue>)>>);
 
 impl Together {
     /// Adds a look at this key.
     pub(in crate::ledger) fn join(self: Arc<Together>, key: &Key, look: Request, queue: &Arc<Queue>) {
         let mut joined = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((chain, _)) = &mut *joined {
-            chain.push(look);
+        if let Some((key_queue, _)) = &mut *joined {
+            key_queue.push(look);
         } else {
-            let chain = Chain::new(key.clone(), look, Instant::now()).loads_first();
-            *joined = Some((chain, Arc::clone(queue)));
+            let key_queue = KeyQueue::new(key.clone(), look, Instant::now()).loads_first();
+            *joined = Some((key_queue, Arc::clone(queue)));
         }
     }
 }
@@ -29,8 +29,8 @@ impl Together {
 impl Drop for Together {
     fn drop(&mut self) {
         let joined = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((chain, queue)) = joined {
-            queue.push_or_refuse(chain);
+        if let Some((key_queue, queue)) = joined {
+            queue.push_or_refuse(key_queue);
         }
     }
 }

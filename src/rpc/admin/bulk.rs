@@ -11,8 +11,8 @@ use tonic::{Status, Streaming};
 use super::entries;
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{
-    ImportOrder, ImportOutcome, ImportOutcomes, OpenOperation, Operators, Progress, RedriveEvent,
-    RedriveOrder,
+    ImportOrder, ImportOutcome, ImportOutcomes, OpenOperation, Operators, RedriveEvent, RedriveOrder,
+    RedriveProgress,
 };
 use crate::proto;
 use crate::rpc::edge::auth::Caller;
@@ -121,7 +121,7 @@ pub(super) fn told(
     }))
 }
 
-fn progress(progress: Progress) -> proto::RedriveEntriesResponse {
+fn progress(progress: RedriveProgress) -> proto::RedriveEntriesResponse {
     let outcomes = progress.outcomes.into_iter().map(|outcome| proto::RedriveOutcome {
         key: outcome.key.as_ref().map(words::key),
         state: outcome.state.map_or(proto::EntryState::Unspecified, words::state).into(),

@@ -1,19 +1,20 @@
-//! Whose commands are served next: those of the consumers that wait in one lane of the queue, by deficit round robin
-//! (Shreedhar, Varghese 1995), so that the backlog of one does not keep the others waiting. A chain is the packet of that
-//! algorithm, and its commands are its length.
+//! The order in which one lane of the queue serves its consumers: deficit round robin (Shreedhar, Varghese 1995), so that
+//! the large backlog of one consumer does not delay the others. Without it one consumer filled its lane, and every other
+//! consumer waited behind it (`tests/prove speed --only flood` measures the delay). A per-key queue is the packet of that
+//! algorithm, and its number of commands is the packet's length. An empty backlog keeps no deficit.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use crate::domain::Key;
-use crate::ledger::claims::request::Chain;
+use crate::ledger::claims::request::KeyQueue;
 
-/// How many commands each turn brings a consumer. So few that a batch has room for several consumers, and so many that the
-/// change of turns costs nothing.
+/// Commands that one turn of the round robin adds to a consumer's deficit: small, so that a batch has room for several
+/// consumers, and large enough that switching between consumers costs nothing measurable.
 const QUANTUM: usize = 16;
 
-/// The consumer of a key, by which the others are found. Cheaper to keep than its name.
+/// The consumer of a key, as a map key. Cloning a key is cheaper than copying the consumer's name.
 #[derive(Clone)]
 struct Consumer(Key);
 
@@ -37,51 +38,51 @@ impl PartialEq for Consumer {
 
 impl Eq for Consumer {}
 
-/// The chains of one consumer, oldest first.
+/// The per-key queues of one consumer, oldest first.
 #[derive(Default)]
 struct Backlog {
-    chains: VecDeque<Chain>,
-    /// How many commands they have.
+    key_queues: VecDeque<KeyQueue>,
+    /// Number of commands in all per-key queues.
     commands: usize,
-    /// How many commands it may be served before it is the next one's turn.
+    /// Commands that this consumer may still be served before the next consumer's turn.
     deficit: usize,
 }
 
 impl Backlog {
-    /// The next chain, if it may be served in this turn.
-    fn pop(&mut self) -> Option<Chain> {
-        let next = self.chains.front()?;
+    /// The next per-key queue, if the deficit covers all of its commands.
+    fn pop(&mut self) -> Option<KeyQueue> {
+        let next = self.key_queues.front()?;
         self.deficit = self.deficit.checked_sub(next.len())?;
         self.commands -= next.len();
-        self.chains.pop_front()
+        self.key_queues.pop_front()
     }
 }
 
-/// The chains of one lane. It holds no more backlogs than there are consumers with chains in it; a consumer that is alone
-/// costs one comparison of its name.
+/// The per-key queues of one lane. It has at most one backlog for each consumer with commands in the lane; while only one
+/// consumer is active, a command costs one comparison of the consumer's name.
 #[derive(Default)]
 pub(in crate::ledger::claims) struct RoundRobin {
-    /// Whose turn it is; none: nobody waits.
+    /// The consumer being served; `None` if the lane is empty.
     current: Option<Consumer>,
     backlog: Backlog,
     others: HashMap<Consumer, Backlog>,
-    /// The others, in the order of their turns.
+    /// The other consumers, in the order of their turns.
     order: VecDeque<Consumer>,
 }
 
 impl RoundRobin {
-    /// Comes last in the backlog of its consumer.
-    pub(in crate::ledger::claims) fn push_back(&mut self, chain: Chain) {
-        let backlog = self.backlog_of(&chain.key);
-        backlog.commands += chain.len();
-        backlog.chains.push_back(chain);
+    /// Appends to the backlog of its consumer.
+    pub(in crate::ledger::claims) fn push_back(&mut self, key_queue: KeyQueue) {
+        let backlog = self.backlog_of(&key_queue.key);
+        backlog.commands += key_queue.len();
+        backlog.key_queues.push_back(key_queue);
     }
 
-    /// Comes first in the backlog of its consumer.
-    pub(in crate::ledger::claims) fn push_front(&mut self, chain: Chain) {
-        let backlog = self.backlog_of(&chain.key);
-        backlog.commands += chain.len();
-        backlog.chains.push_front(chain);
+    /// Prepends to the backlog of its consumer.
+    pub(in crate::ledger::claims) fn push_front(&mut self, key_queue: KeyQueue) {
+        let backlog = self.backlog_of(&key_queue.key);
+        backlog.commands += key_queue.len();
+        backlog.key_queues.push_front(key_queue);
     }
 
     fn backlog_of(&mut self, key: &Key) -> &mut Backlog {
@@ -102,7 +103,7 @@ impl RoundRobin {
         }
     }
 
-    /// How many commands of a key's consumer wait.
+    /// Number of waiting commands of the consumer of this key.
     pub(in crate::ledger::claims) fn waiting(&self, key: &Key) -> usize {
         match &self.current {
             Some(current) if current.0.namespace() == key.namespace() => self.backlog.commands,
@@ -110,24 +111,25 @@ impl RoundRobin {
         }
     }
 
-    /// The next chain.
-    pub(in crate::ledger::claims) fn pop(&mut self) -> Option<Chain> {
+    /// Removes the per-key queue that is served next.
+    pub(in crate::ledger::claims) fn pop(&mut self) -> Option<KeyQueue> {
         self.current.as_ref()?;
         loop {
-            if let Some(chain) = self.backlog.pop() {
-                if self.backlog.chains.is_empty() {
-                    // Whoever waits no more leaves nothing behind, its deficit included.
+            if let Some(key_queue) = self.backlog.pop() {
+                if self.backlog.key_queues.is_empty() {
+                    // An empty backlog is removed together with its deficit.
                     self.current = None;
                     self.backlog = Backlog::default();
                     self.next_turn();
                 }
-                return Some(chain);
+                return Some(key_queue);
             }
             self.next_turn();
         }
     }
 
-    /// Whoever has had its turn comes last. A consumer that is alone has the next turn too.
+    /// Moves the current consumer to the end of the order, and starts the turn of the next consumer. A single consumer gets
+    /// the next turn itself.
     fn next_turn(&mut self) {
         if let Some(next) = self.order.pop_front() {
             let backlog = self.others.remove::<str>(next.borrow()).unwrap_or_default();
@@ -150,57 +152,57 @@ mod tests {
     use crate::ledger::runtime::Instant;
     use crate::traces::CallSpan;
 
-    fn chain(consumer: &str, commands: usize) -> Chain {
+    fn key_queue(consumer: &str, commands: usize) -> KeyQueue {
         let request = || {
             let release = Command::Settle(1, Settle::Release { delay: Span::ZERO, unpin: false });
-            Request::new(release, AnswerTo::nobody(), CallSpan::default())
+            Request::new(release, AnswerTo::no_caller(), CallSpan::default())
         };
-        let mut chain = Chain::new(Key::new(consumer, "s", "1"), request(), Instant::now());
-        (1..commands).for_each(|_| chain.push(request()));
-        chain
+        let mut key_queue = KeyQueue::new(Key::new(consumer, "s", "1"), request(), Instant::now());
+        (1..commands).for_each(|_| key_queue.push(request()));
+        key_queue
     }
 
-    fn come(lane: &mut RoundRobin, consumer: &str, chains: usize, commands: usize) {
-        for waits in 1..=chains {
-            lane.push_back(chain(consumer, commands));
+    fn come(lane: &mut RoundRobin, consumer: &str, key_queues: usize, commands: usize) {
+        for waits in 1..=key_queues {
+            lane.push_back(key_queue(consumer, commands));
             assert_eq!(lane.waiting(&Key::new(consumer, "other", "id")), waits * commands);
         }
     }
 
-    /// Who is served, with how many commands in a row.
+    /// The consumers in the order in which they are served, with the number of commands in a row.
     fn served(lane: &mut RoundRobin) -> Vec<(String, usize)> {
         let mut served: Vec<(String, usize)> = Vec::new();
-        while let Some(chain) = lane.pop() {
+        while let Some(key_queue) = lane.pop() {
             match served.last_mut() {
-                Some((last, commands)) if last == chain.key.consumer() => *commands += chain.len(),
-                _ => served.push((chain.key.consumer().to_owned(), chain.len())),
+                Some((last, commands)) if last == key_queue.key.consumer() => *commands += key_queue.len(),
+                _ => served.push((key_queue.key.consumer().to_owned(), key_queue.len())),
             }
         }
         served
     }
 
     #[test]
-    fn consumers_are_served_in_turns_of_like_length() {
-        type Waits<'a> = &'a [(&'a str, usize, usize)];
-        // Who comes, with how many chains, of how many commands each; and who is served, how many in a row.
-        let rows: &[(Waits, &[(&str, usize)])] = &[
+    fn consumers_take_turns_of_one_quantum() {
+        type Backlogs<'a> = &'a [(&'a str, usize, usize)];
+        // Each consumer with the number of its per-key queues and of the commands in each; and the order of service.
+        let rows: &[(Backlogs, &[(&str, usize)])] = &[
             (&[], &[]),
             (&[("a", 1, 1)], &[("a", 1)]),
             (&[("bulk", 1_000, 1)], &[("bulk", 1_000)]),
             (&[("bulk", 3, 1_000)], &[("bulk", 3_000)]),
-            // Whoever comes after a backlog waits for one turn of it.
+            // A consumer that follows a backlog waits for one turn of it.
             (&[("bulk", 100, 1), ("a", 1, 1)], &[("bulk", 16), ("a", 1), ("bulk", 84)]),
             (
                 &[("bulk", 100, 1), ("a", 20, 1), ("b", 1, 1)],
                 &[("bulk", 16), ("a", 16), ("b", 1), ("bulk", 16), ("a", 4), ("bulk", 68)],
             ),
-            // A chain is never parted: it waits until enough turns have come together.
+            // A per-key queue is never split: it waits until the deficit of several turns covers it.
             (&[("bulk", 3, 40), ("a", 60, 1)], &[("a", 32), ("bulk", 40), ("a", 28), ("bulk", 80)]),
         ];
         for (waits, expected) in rows {
             let mut lane = RoundRobin::default();
-            for &(consumer, chains, commands) in *waits {
-                come(&mut lane, consumer, chains, commands);
+            for &(consumer, key_queues, commands) in *waits {
+                come(&mut lane, consumer, key_queues, commands);
             }
             let expected: Vec<_> =
                 expected.iter().map(|(who, commands)| ((*who).to_owned(), *commands)).collect();
@@ -211,18 +213,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_back_is_first_in_its_own_backlog_and_in_nobody_elses() {
+    fn a_requeued_command_is_first_only_in_the_backlog_of_its_consumer() {
         let mut lane = RoundRobin::default();
         come(&mut lane, "bulk", QUANTUM, 1);
         come(&mut lane, "a", 1, 1);
-        lane.push_front(chain("bulk", 3));
-        assert_eq!(lane.pop().map(|chain| chain.len()), Some(3));
+        lane.push_front(key_queue("bulk", 3));
+        assert_eq!(lane.pop().map(|key_queue| key_queue.len()), Some(3));
         assert_eq!(served(&mut lane), [("bulk".to_owned(), 13), ("a".into(), 1), ("bulk".into(), 3)]);
     }
 
-    /// Whatever it leaves unused in a turn in which it waits no more is not kept.
+    /// An empty backlog does not keep its deficit.
     #[test]
-    fn nobody_saves_turns_up() {
+    fn an_empty_backlog_saves_no_deficit() {
         let mut lane = RoundRobin::default();
         for _ in 0..100 {
             come(&mut lane, "a", 1, 1);

@@ -1,57 +1,59 @@
-//! Which batches are at the store, and whether another worker should take one meanwhile. A statement costs the store
-//! as much as many rows: what comes while one is under way is better sent with the next one than by a second session
-//! with a few rows of its own.
+//! The batches in flight to the store, and whether another worker should send one concurrently. A statement has a fixed
+//! cost of about 30 rows: commands that arrive while a batch is in flight are cheaper in the next large batch than in a
+//! small batch of a second session.
 
 use std::time::Duration;
 
 use crate::ledger::runtime::Instant;
 
-/// So many commands are worth a statement beside those that are under way. What begins and ends a statement costs Postgres as
-/// much as some thirty rows of it: with 200 each row of a batch costs it a twentieth more, and with 400 the processors wait
-/// for flushes.
-pub(in crate::ledger::claims) const WORTH: usize = 250;
-/// For so long commands wait for the batch that is at the store to come back. Beyond it the store is slow, or a
-/// session hangs: then others must not wait for it.
-pub(in crate::ledger::claims) const PATIENCE: Duration = Duration::from_millis(5);
+/// Smallest batch that is sent while another one is in flight. Beginning and ending a statement costs Postgres as much as
+/// about 30 rows of it. Measured on two processors, claims in batches of 100 with 8 in flight: 250 takes Postgres 0.95 and
+/// 0.90 of the CPU time that 200 takes for a claim, at 0.98 and 0.99 of the rate (5 and 6 interleaved pairs of runs); 300
+/// takes 0.95 at 0.96, and 400 takes 0.92 at 0.96, since the processors then wait for flushes of the log
+/// (docs/performance.md, P5 and P6; `tests/prove speed`).
+pub(in crate::ledger::claims) const MIN_CONCURRENT_BATCH: usize = 250;
+/// How long commands wait for a batch in flight to return. After it the store is slow or a session hangs, and other
+/// commands must not wait for that session.
+pub(in crate::ledger::claims) const WAIT_FOR_BATCH_MAX: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 struct Batch {
     number: u64,
-    left: Instant,
+    sent: Instant,
 }
 
-/// The batches that are at the store, each with the instant at which it left.
+/// The batches in flight, each with the instant at which it was sent.
 #[derive(Debug, Default)]
-pub(in crate::ledger::claims) struct Away {
+pub(in crate::ledger::claims) struct InFlight {
     batches: Vec<Batch>,
     last: u64,
 }
 
-impl Away {
-    /// A batch leaves for the store.
-    pub(in crate::ledger::claims) fn leave_at(&mut self, left: Instant) -> u64 {
+impl InFlight {
+    /// Adds a batch that is sent now.
+    pub(in crate::ledger::claims) fn send_at(&mut self, sent: Instant) -> u64 {
         self.last += 1;
-        self.batches.push(Batch { number: self.last, left });
+        self.batches.push(Batch { number: self.last, sent });
         self.last
     }
 
-    /// It has come back, or its worker is gone.
-    pub(in crate::ledger::claims) fn back(&mut self, batch: u64) {
-        self.batches.retain(|away| away.number != batch);
+    /// Removes a batch that has returned, or whose worker is gone.
+    pub(in crate::ledger::claims) fn returned(&mut self, batch: u64) {
+        self.batches.retain(|one| one.number != batch);
     }
 
     pub(in crate::ledger::claims) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
 
-    /// For how long so many commands should wait for a batch to come back; zero: another one may leave at once.
-    pub(in crate::ledger::claims) fn wait(&self, commands: usize, worth: usize) -> Duration {
-        if commands >= worth || self.batches.is_empty() {
+    /// How long this number of commands should wait for a batch in flight to return; zero if another batch may be sent now.
+    pub(in crate::ledger::claims) fn wait(&self, commands: usize, min_concurrent: usize) -> Duration {
+        if commands >= min_concurrent || self.batches.is_empty() {
             return Duration::ZERO;
         }
         let now = Instant::now();
-        let away = self.batches.iter().map(|batch| now.saturating_duration_since(batch.left));
-        away.map(|away| PATIENCE.saturating_sub(away)).max().unwrap_or_default()
+        let elapsed = self.batches.iter().map(|batch| now.saturating_duration_since(batch.sent));
+        elapsed.map(|elapsed| WAIT_FOR_BATCH_MAX.saturating_sub(elapsed)).max().unwrap_or_default()
     }
 }
 
@@ -60,29 +62,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_batch_leaves_where_it_is_worth_it_or_the_first_stays_out() {
+    fn another_batch_is_sent_where_it_is_large_or_the_first_is_late() {
         let second = Duration::from_secs(1);
-        // For how long the batches have been away, how many commands wait, and whether they wait on.
+        // How long ago the batches in flight were sent, how many commands wait, and whether they go on waiting.
         for (away, commands, waits) in [
             (&[][..], 1, false),
             (&[Duration::ZERO], 1, true),
-            (&[Duration::ZERO], WORTH - 1, true),
-            (&[Duration::ZERO], WORTH, false),
-            // One that hangs holds up nobody.
+            (&[Duration::ZERO], MIN_CONCURRENT_BATCH - 1, true),
+            (&[Duration::ZERO], MIN_CONCURRENT_BATCH, false),
+            // A batch that hangs delays no other.
             (&[second], 1, false),
             (&[second, Duration::ZERO], 1, true),
             (&[second, second], 1, false),
         ] {
-            let (now, mut all) = (Instant::now(), Away::default());
+            let (now, mut all) = (Instant::now(), InFlight::default());
             for away in away {
-                all.leave_at(now.checked_sub(*away).unwrap());
+                all.send_at(now.checked_sub(*away).unwrap());
             }
-            assert_eq!(all.wait(commands, WORTH) > Duration::ZERO, waits, "{away:?} {commands}");
-            // Whoever comes back is waited for no more.
+            assert_eq!(
+                all.wait(commands, MIN_CONCURRENT_BATCH) > Duration::ZERO,
+                waits,
+                "{away:?} {commands}"
+            );
+            // A batch that has returned is not waited for.
             for batch in 1..=away.len() as u64 {
-                all.back(batch);
+                all.returned(batch);
             }
-            assert!(all.is_empty() && all.wait(1, WORTH) == Duration::ZERO);
+            assert!(all.is_empty() && all.wait(1, MIN_CONCURRENT_BATCH) == Duration::ZERO);
         }
     }
 }

@@ -1,23 +1,23 @@
-//! The lanes of the queue: how important a command is, and how full the queue may be when it still enters.
+//! The lanes of the queue: the priority of a command, and how full the queue may be when a command of it is still accepted.
 
 use crate::domain::{Command, Settle};
 use crate::metrics;
 
-/// How important a command is: under overload those that end something are kept alive the longest.
+/// Priority of a command: under overload, commands that end a claim are accepted longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::ledger::claims) enum Lane {
     Close,
     Renew,
     Release,
     Claim,
-    /// It begins nothing and ends nothing: under overload it goes first.
+    /// It begins nothing and ends nothing: under overload it is refused first.
     Lookup,
 }
 
 pub(in crate::ledger::claims) const LANES: usize = metrics::LANES.len();
 
-/// Whoever has so many commands in a queue of this length, or fewer, is not the one who filled it.
-pub(in crate::ledger::claims) fn few(queue_max: usize) -> usize {
+/// A consumer with at most this many commands in a queue of this size has a small backlog: it did not fill the queue.
+pub(in crate::ledger::claims) fn small_backlog_max(queue_max: usize) -> usize {
     (queue_max / 64).min(16)
 }
 
@@ -32,14 +32,14 @@ impl Lane {
         }
     }
 
-    /// So much of this may be taken when such a command still enters. A sixteenth is kept for the claims of consumers that
-    /// have few of them in the queue: the flood of one consumer does not get the claims of others refused.
-    pub(in crate::ledger::claims) fn share(self, of: usize, has_few: bool) -> usize {
+    /// How much of `of` may be taken when a command of this lane is still accepted. A sixteenth is reserved for claims of
+    /// consumers with a small backlog: one consumer with a large backlog does not get the claims of others refused.
+    pub(in crate::ledger::claims) fn share(self, of: usize, has_small_backlog: bool) -> usize {
         let sixteenths = match self {
             Lane::Close => 16,
             Lane::Renew => 14,
             Lane::Release => 12,
-            Lane::Claim if has_few => 11,
+            Lane::Claim if has_small_backlog => 11,
             Lane::Claim => 10,
             Lane::Lookup => 8,
         };
@@ -52,8 +52,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_something_finds_room_for_longer() {
-        // How much of 1,000 may be taken: as whoever has few, and as all others.
+    fn lanes_that_end_claims_are_accepted_longest() {
+        // How much of 1,000 may be taken by consumers with a small backlog, and by all others.
         for (lane, few, many) in [
             (Lane::Lookup, 500, 500),
             (Lane::Claim, 687, 625),

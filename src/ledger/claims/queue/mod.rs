@@ -2,16 +2,16 @@
 //!
 //! | question | rule |
 //! | --- | --- |
-//! | what finds room | completions and failures may take all of its commands and bytes, renewals 14 sixteenths, releases 12, claims 10 and one more for consumers with a small backlog, look-ups 8 ([`Lane::share`]) |
-//! | what is refused | everything beyond; `retry_after` is spread over what the queue takes to go by ([`Later`]) |
-//! | what is served first | the lanes in this order: completions and failures, renewals, releases, claims, look-ups |
-//! | who is served first in a lane | consumers by deficit round robin ([`RoundRobin`]), each by age |
-//! | how large a batch is | as large as one may be; while several consumers are active, what the store carries out within 5 ms ([`BatchBound`]) |
-//! | when a batch leaves | where none is at the store; where so much waits that it is worth a statement of its own; where those at the store have been away for 5 ms ([`Away`]) |
-//! | which worker takes it | the one that was at work last: its session is the warmest |
-//! | what comes back | first in its consumer's backlog, whatever the bounds say |
+//! | what is accepted | completions and failures may take all of its commands and bytes, renewals 14 sixteenths, releases 12, claims 10 and one more for consumers with a small backlog, Lookups 8 ([`Lane::share`]) |
+//! | what is refused | everything beyond (backpressure); `retry_after` is spread over the time in which the queue is served ([`RetryAfter`]) |
+//! | which lane is served first | completions and failures, renewals, releases, claims, Lookups, in this order |
+//! | which consumer is served first in a lane | deficit round robin between consumers ([`RoundRobin`]), each consumer's commands by age (fairness) |
+//! | how large a batch is | `batch_max`; while several consumers are active, what the store carries out within 5 ms ([`BatchBound`]) |
+//! | when a batch is sent | when none is in flight; when enough commands wait for a concurrent statement; when those in flight were sent 5 ms ago ([`InFlight`]) |
+//! | which worker takes it | the one that worked last: its session has the warmest caches |
+//! | what is retried | it is first in its consumer's backlog, whatever the bounds are |
 //!
-//! So a claim of a consumer with a small backlog waits for one batch that is at the store, at the most, and is in the next one.
+//! So a claim of a consumer with a small backlog waits for at most one batch in flight, and is in the next one.
 
 mod batch_bound;
 mod fair;
@@ -29,71 +29,72 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::{Reason, Rejection};
 use crate::ledger::claims::queue::batch_bound::BatchBound;
 use crate::ledger::claims::queue::fair::RoundRobin;
-use crate::ledger::claims::queue::in_flight::{Away, WORTH};
-use crate::ledger::claims::queue::lane::{LANES, Lane, few};
-use crate::ledger::claims::queue::retry_after::Later;
-use crate::ledger::claims::request::Chain;
+use crate::ledger::claims::queue::in_flight::{InFlight, MIN_CONCURRENT_BATCH};
+use crate::ledger::claims::queue::lane::{LANES, Lane, small_backlog_max};
+use crate::ledger::claims::queue::retry_after::RetryAfter;
+use crate::ledger::claims::request::KeyQueue;
 use crate::ledger::refusals::store_unavailable;
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard, pause};
 
 #[derive(Default)]
 struct Waiting {
     lanes: [RoundRobin; LANES],
-    /// Commands that wait, by lane.
+    /// Number of waiting commands, by lane.
     by_lane: [usize; LANES],
-    /// Commands that wait, in all lanes.
+    /// Number of waiting commands in all lanes.
     commands: usize,
     closed: bool,
-    /// The batches that are at the store.
-    away: Away,
-    later: Later,
+    /// The batches in flight to the store.
+    in_flight: InFlight,
+    retry_after: RetryAfter,
     bound: BatchBound,
-    /// A worker was called, and has not come yet: no other one is called.
-    called: bool,
-    /// Nobody is served any more, which is not for a moment.
+    /// A worker was notified, and has not looked yet: no other worker is notified.
+    notified_worker: bool,
+    /// This server is behind the schema fence: it accepts nothing, for good.
     outdated: bool,
 }
 
 impl Waiting {
-    /// Whether with all of these nobody of them has more than a few in a lane.
-    fn has_few(&self, lane: Lane, chains: &[Chain], few: usize) -> bool {
-        let more: usize = chains.iter().map(Chain::len).sum();
-        let all = |lane: &RoundRobin| chains.iter().all(|chain| lane.waiting(&chain.key) + more <= few);
+    /// Whether each consumer has a small backlog in this lane, these commands included.
+    fn has_small_backlog(&self, lane: Lane, key_queues: &[KeyQueue], few: usize) -> bool {
+        let more: usize = key_queues.iter().map(KeyQueue::len).sum();
+        let all =
+            |lane: &RoundRobin| key_queues.iter().all(|key_queue| lane.waiting(&key_queue.key) + more <= few);
         self.lanes.get(lane as usize).is_some_and(all)
     }
 
-    /// The next batch; or for how long it waits for another one to come back. So many commands are worth a batch beside
-    /// others.
-    fn next(&mut self, max: usize, worth: usize) -> Result<Vec<Chain>, Duration> {
-        let wait = self.away.wait(self.commands, self.bound.of(worth));
+    /// The next batch, or how long it waits for one in flight to return. `min_concurrent` is the size of a batch that is sent
+    /// while another one is in flight.
+    fn next(&mut self, max: usize, min_concurrent: usize) -> Result<Vec<KeyQueue>, Duration> {
+        let wait = self.in_flight.wait(self.commands, self.bound.cap(min_concurrent));
         if wait.is_zero() || self.closed { Ok(self.take(max)) } else { Err(wait) }
     }
 
-    fn take(&mut self, max: usize) -> Vec<Chain> {
-        let max = self.bound.of(max);
-        let (mut chains, mut commands) = (Vec::with_capacity(max.min(self.commands)), 0);
+    fn take(&mut self, max: usize) -> Vec<KeyQueue> {
+        let max = self.bound.cap(max);
+        let (mut key_queues, mut commands) = (Vec::with_capacity(max.min(self.commands)), 0);
         for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
             while commands < max {
-                let Some(chain) = lane.pop() else { break };
-                commands += chain.len();
-                *waits -= chain.len();
-                chains.push(chain);
+                let Some(key_queue) = lane.pop() else { break };
+                commands += key_queue.len();
+                *waits -= key_queue.len();
+                key_queues.push(key_queue);
             }
         }
-        // What comes a second time has waited for something else.
+        // Claims that are retried have waited for something else than the queue.
         let mut claims =
-            chains.iter().rev().skip_while(|chain| Lane::of(&chain.head.command) == Lane::Lookup);
+            key_queues.iter().rev().skip_while(|key_queue| Lane::of(&key_queue.head.command) == Lane::Lookup);
         if let Some(last) =
             claims.next().filter(|last| Lane::of(&last.head.command) == Lane::Claim && !last.must_load)
         {
-            self.later.taken_after(last.since.elapsed());
+            self.retry_after.taken_after(last.since.elapsed());
         }
         self.commands -= commands;
-        chains
+        key_queues
     }
 }
 
-/// How often a queue that was closed is asked whether it is empty.
+/// How often a closed queue is checked for being empty.
 const EMPTY_YET: Duration = Duration::from_millis(20);
 
 pub(crate) struct Queue {
@@ -101,44 +102,44 @@ pub(crate) struct Queue {
     ready: Notify,
     closed: CancellationToken,
     commands_max: usize,
-    /// Bytes of all chains that are not answered.
+    /// Bytes of all commands that are not answered.
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
-    /// So many commands are worth a batch beside one that is at the store, while one consumer is served.
-    worth: usize,
+    /// Smallest batch that is sent while another one is in flight, while one consumer is active.
+    min_concurrent: usize,
 }
 
-/// A batch that is at the store, until this is dropped.
-pub(in crate::ledger::claims) struct AtStore<'a> {
+/// A batch in flight to the store, until this is dropped.
+pub(in crate::ledger::claims) struct InFlightBatch<'a> {
     queue: Option<&'a Queue>,
     batch: u64,
 }
 
-impl AtStore<'_> {
-    /// It has come back, and its worker takes the next one.
-    pub(in crate::ledger::claims) fn back(mut self) {
+impl InFlightBatch<'_> {
+    /// The batch has returned, and its worker takes the next one.
+    pub(in crate::ledger::claims) fn returned(mut self) {
         if let Some(queue) = self.queue.take() {
-            queue.waiting().away.back(self.batch);
+            queue.waiting().in_flight.returned(self.batch);
         }
     }
 }
 
-impl Drop for AtStore<'_> {
-    /// Its worker does not take the next one: another one does.
+impl Drop for InFlightBatch<'_> {
+    /// The worker of the batch does not take the next one: notifies another worker.
     fn drop(&mut self) {
         if let Some(queue) = self.queue {
-            queue.waiting().away.back(self.batch);
+            queue.waiting().in_flight.returned(self.batch);
             queue.ready.notify_one();
         }
     }
 }
 
-/// What a worker finds in the queue.
+/// The result of a worker's look at the queue.
 enum Taken {
-    Chains(Vec<Chain>, u64),
-    /// Nothing waits, or what waits is left for a batch to come back; at the latest for so long.
-    Later(Option<Duration>),
-    /// Nothing waits, and nothing more is taken.
+    Batch(Vec<KeyQueue>, u64),
+    /// Nothing waits, or what waits is left until a batch in flight returns; look again after this time at the latest.
+    Wait(Option<Duration>),
+    /// Nothing waits, and nothing more is accepted.
     Ended,
 }
 
@@ -146,64 +147,65 @@ impl Queue {
     pub(crate) fn new(commands_max: usize, bytes_max: usize, batch_max: usize) -> Queue {
         let waiting = Waiting::default();
         let (ready, closed) = (Notify::new(), CancellationToken::new());
-        let (bytes, worth) = (Arc::default(), WORTH.min(batch_max));
-        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, worth }
+        let (bytes, min_concurrent) = (Arc::default(), MIN_CONCURRENT_BATCH.min(batch_max));
+        Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, min_concurrent }
     }
 
-    /// Takes one chain.
-    pub(crate) fn push(&self, chain: Chain) -> Result<(), Rejection> {
-        let mut waiting = self.admit(std::slice::from_ref(&chain))?;
+    /// Accepts one per-key queue.
+    pub(crate) fn push(&self, key_queue: KeyQueue) -> Result<(), Rejection> {
+        let mut waiting = self.admit(std::slice::from_ref(&key_queue))?;
         let before = waiting.commands;
-        self.enter(&mut waiting, chain);
-        self.call(waiting, before);
+        self.enqueue(&mut waiting, key_queue);
+        self.notify_worker(waiting, before);
         Ok(())
     }
 
-    /// Takes one chain, or refuses each of its commands.
-    pub(crate) fn push_or_refuse(&self, chain: Chain) {
-        match self.admit(std::slice::from_ref(&chain)) {
+    /// Accepts one per-key queue, or refuses each of its commands.
+    pub(crate) fn push_or_refuse(&self, key_queue: KeyQueue) {
+        match self.admit(std::slice::from_ref(&key_queue)) {
             Ok(mut waiting) => {
                 let before = waiting.commands;
-                self.enter(&mut waiting, chain);
-                self.call(waiting, before);
+                self.enqueue(&mut waiting, key_queue);
+                self.notify_worker(waiting, before);
             }
-            Err(refused) => chain.answer_all(&refused),
+            Err(refused) => key_queue.answer_all(&refused),
         }
     }
 
-    /// Takes all chains, or none.
-    pub(crate) fn push_all(&self, chains: Vec<Chain>) -> Result<(), Rejection> {
-        if chains.is_empty() {
+    /// Accepts all per-key queues, or none of them.
+    pub(crate) fn push_all(&self, key_queues: Vec<KeyQueue>) -> Result<(), Rejection> {
+        if key_queues.is_empty() {
             return Ok(());
         }
-        let mut waiting = self.admit(&chains)?;
+        let mut waiting = self.admit(&key_queues)?;
         let before = waiting.commands;
-        for chain in chains {
-            self.enter(&mut waiting, chain);
+        for key_queue in key_queues {
+            self.enqueue(&mut waiting, key_queue);
         }
-        self.call(waiting, before);
+        self.notify_worker(waiting, before);
         Ok(())
     }
 
-    /// Calls a worker where there is something new for it: a batch that may leave at once, or the first command for
-    /// which it must watch the time. It is the one that was at work last, whose session is the warmest: where two took
-    /// turns, each claim of a lonely client cost Postgres a fifth more. `before`: so many commands waited already.
-    fn call(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize) {
-        let least = waiting.bound.of(self.worth);
-        let worth = before < least && waiting.commands >= least;
-        let call = !waiting.called && (before == 0 || worth || waiting.away.is_empty());
-        waiting.called |= call;
+    /// Notifies a worker where there is something new for it: a batch that may be sent now, or the first command, for which it
+    /// must watch the time. It is the worker that worked last, whose session has the warmest caches: with two workers
+    /// alternating, each claim of a single client cost Postgres a fifth more. `before`: number of commands that waited already.
+    fn notify_worker(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize) {
+        let least = waiting.bound.cap(self.min_concurrent);
+        let is_worth_it = before < least && waiting.commands >= least;
+        let notify = !waiting.notified_worker && (before == 0 || is_worth_it || waiting.in_flight.is_empty());
+        waiting.notified_worker |= notify;
         drop(waiting);
-        if call {
+        if notify {
             self.ready.notify_last();
         }
     }
 
-    /// Whether there is room for all of these, as the most important of them finds it.
-    fn admit(&self, chains: &[Chain]) -> Result<MutexGuard<'_, Waiting>, Rejection> {
-        let lane = chains.iter().map(|chain| Lane::of(&chain.head.command)).min().unwrap_or(Lane::Close);
-        let commands: usize = chains.iter().map(Chain::len).sum();
-        let bytes: usize = chains.iter().map(Chain::bytes).sum();
+    /// Checks the bounds for all of these, by the lane of the most important one.
+    fn admit(&self, key_queues: &[KeyQueue]) -> Result<MutexGuard<'_, Waiting>, Rejection> {
+        let lane =
+            key_queues.iter().map(|key_queue| Lane::of(&key_queue.head.command)).min().unwrap_or(Lane::Close);
+        let commands: usize = key_queues.iter().map(KeyQueue::len).sum();
+        let bytes: usize = key_queues.iter().map(KeyQueue::bytes).sum();
         let mut waiting = self.waiting();
         if waiting.outdated {
             return Err(store_unavailable());
@@ -214,26 +216,28 @@ impl Queue {
                 "this server is shutting down; nothing was changed: try again, another one answers",
             ));
         }
-        // A batch of look-ups that is as large as a batch of claims may be finds room in an empty queue, as they do.
+        // Into an empty queue a batch of Lookups is accepted up to the share of claims.
         let lane = if lane == Lane::Lookup && waiting.commands == 0 { Lane::Claim } else { lane };
-        let small = |waiting: &Waiting| waiting.has_few(lane, chains, few(self.commands_max));
-        self.room(&mut waiting, lane, commands, bytes, small)?;
+        let small = |waiting: &Waiting| {
+            waiting.has_small_backlog(lane, key_queues, small_backlog_max(self.commands_max))
+        };
+        self.check_bounds(&mut waiting, lane, commands, bytes, small)?;
         Ok(waiting)
     }
 
-    /// Refuses this many claims if there is no room for them, of whichever consumers they are and however few bytes they
-    /// have: before any of them is known. A closed queue refuses claims that are known, with another error.
+    /// Refuses this number of claims if the queue would refuse them whichever consumers they are of and however few bytes they
+    /// have: before the claims are decoded. A closed queue refuses decoded claims, with another reason.
     pub(crate) fn room_for_claims(&self, commands: usize) -> Result<(), Rejection> {
         let mut waiting = self.waiting();
         if commands == 0 || waiting.outdated || waiting.closed {
             return Ok(());
         }
-        let small = |_: &Waiting| commands <= few(self.commands_max);
-        self.room(&mut waiting, Lane::Claim, commands, 0, small)
+        let small = |_: &Waiting| commands <= small_backlog_max(self.commands_max);
+        self.check_bounds(&mut waiting, Lane::Claim, commands, 0, small)
     }
 
-    /// Whether there is room for this many commands and bytes. `small` tells whether they are of consumers with a small backlog.
-    fn room(
+    /// Checks the bounds for this number of commands and bytes. `small`: whether they are of consumers with a small backlog.
+    fn check_bounds(
         &self,
         waiting: &mut Waiting,
         lane: Lane,
@@ -248,43 +252,43 @@ impl Queue {
         if is_room(false) || is_room(true) && small(waiting) {
             return Ok(());
         }
-        let why = "too many calls wait already; nothing was changed: try again later, with fewer at once";
-        let later = &mut waiting.later;
-        let retry_after = if lane >= Lane::Claim { later.claim() } else { later.settlement() };
+        let why = "too many calls wait already; nothing was changed: try again later, with fewer concurrent commands";
+        let retry = &mut waiting.retry_after;
+        let retry_after = if lane >= Lane::Claim { retry.claim() } else { retry.settlement() };
         Err(Rejection { retry_after: Some(retry_after), ..Rejection::new(Reason::Overloaded, why) })
     }
 
-    fn enter(&self, waiting: &mut Waiting, mut chain: Chain) {
-        waiting.commands += chain.len();
-        waiting.bound.comes(&chain.key, chain.since);
-        chain.hold(&self.bytes);
-        let place = Queue::lane(&chain);
+    fn enqueue(&self, waiting: &mut Waiting, mut key_queue: KeyQueue) {
+        waiting.commands += key_queue.len();
+        waiting.bound.arrived(&key_queue.key, key_queue.since);
+        key_queue.count_bytes(&self.bytes);
+        let place = Queue::lane(&key_queue);
         if let (Some(lane), Some(waits)) = (waiting.lanes.get_mut(place), waiting.by_lane.get_mut(place)) {
-            *waits += chain.len();
-            lane.push_back(chain);
+            *waits += key_queue.len();
+            lane.push_back(key_queue);
         }
     }
 
-    /// Takes back chains that were accepted before: they come first, whatever the bounds say.
-    pub(in crate::ledger::claims) fn give_back(&self, chains: Vec<Chain>) {
-        if chains.is_empty() {
+    /// Takes back commands that were accepted before: they are first in their backlog, whatever the bounds are.
+    pub(in crate::ledger::claims) fn requeue(&self, key_queues: Vec<KeyQueue>) {
+        if key_queues.is_empty() {
             return;
         }
         let mut waiting = self.waiting();
-        for chain in chains.into_iter().rev() {
+        for key_queue in key_queues.into_iter().rev() {
             let waiting = &mut *waiting;
-            waiting.commands += chain.len();
-            let lane = Lane::of(&chain.head.command) as usize;
+            waiting.commands += key_queue.len();
+            let lane = Lane::of(&key_queue.head.command) as usize;
             if let (Some(lane), Some(waits)) = (waiting.lanes.get_mut(lane), waiting.by_lane.get_mut(lane)) {
-                *waits += chain.len();
-                lane.push_front(chain);
+                *waits += key_queue.len();
+                lane.push_front(key_queue);
             }
         }
         drop(waiting);
         self.ready.notify_one();
     }
 
-    /// Resolves once nothing more is taken, and nothing waits.
+    /// Resolves once nothing more is accepted, and nothing waits.
     pub(in crate::ledger::claims) async fn ended(&self) {
         self.closed.cancelled().await;
         while self.waiting().commands > 0 {
@@ -292,17 +296,20 @@ impl Queue {
         }
     }
 
-    /// Waits until a batch may leave for the store, and takes it: chains with up to `max` commands, and those of the last
-    /// chain beyond. None once the queue is closed and empty.
-    pub(in crate::ledger::claims) async fn pull(&self, max: usize) -> Option<(Vec<Chain>, AtStore<'_>)> {
+    /// Waits until a batch may be sent, and takes it: per-key queues with up to `max` commands, and the further commands of the
+    /// last one. `None` once the queue is closed and empty.
+    pub(in crate::ledger::claims) async fn pull(
+        &self,
+        max: usize,
+    ) -> Option<(Vec<KeyQueue>, InFlightBatch<'_>)> {
         loop {
             let notified = self.ready.notified();
             match self.take(max) {
-                Taken::Chains(chains, batch) => {
-                    return Some((chains, AtStore { queue: Some(self), batch }));
+                Taken::Batch(key_queues, batch) => {
+                    return Some((key_queues, InFlightBatch { queue: Some(self), batch }));
                 }
-                Taken::Later(None) => notified.await,
-                Taken::Later(Some(wait)) => tokio::select! {
+                Taken::Wait(None) => notified.await,
+                Taken::Wait(Some(wait)) => tokio::select! {
                     biased;
                     () = notified => {}
                     () = pause(wait) => {}
@@ -315,53 +322,53 @@ impl Queue {
         }
     }
 
-    /// Takes chains with up to `max` commands, the most important first, to fill up a batch.
-    pub(in crate::ledger::claims) fn try_pull(&self, max: usize) -> Vec<Chain> {
+    /// Takes per-key queues with up to `max` commands, the most important first, to fill up a batch.
+    pub(in crate::ledger::claims) fn try_pull(&self, max: usize) -> Vec<KeyQueue> {
         self.waiting().take(max)
     }
 
-    /// Whether the queue was closed is looked at in the very moment in which chains are taken. With a second look
-    /// for that, the last worker would leave behind what is pushed between the two.
+    /// Takes a batch and checks for the end under one lock: with a separate check the last worker would leave behind what is
+    /// pushed between the two.
     fn take(&self, max: usize) -> Taken {
         let mut waiting = self.waiting();
-        waiting.called = false;
+        waiting.notified_worker = false;
         if waiting.commands == 0 {
-            return if waiting.closed { Taken::Ended } else { Taken::Later(None) };
+            return if waiting.closed { Taken::Ended } else { Taken::Wait(None) };
         }
-        let chains = match waiting.next(max, self.worth) {
-            Ok(chains) => chains,
-            Err(wait) => return Taken::Later(Some(wait)),
+        let key_queues = match waiting.next(max, self.min_concurrent) {
+            Ok(key_queues) => key_queues,
+            Err(wait) => return Taken::Wait(Some(wait)),
         };
-        let batch = waiting.away.leave_at(Instant::now());
+        let batch = waiting.in_flight.send_at(Instant::now());
         if waiting.commands > 0 {
-            self.call(waiting, 0);
+            self.notify_worker(waiting, 0);
         }
-        Taken::Chains(chains, batch)
+        Taken::Batch(key_queues, batch)
     }
 
-    /// The store has carried out a batch of so many commands.
-    pub(in crate::ledger::claims) fn carried_out(&self, commands: usize, took: Duration) {
-        self.waiting().bound.carried(commands, took);
+    /// Samples the size and duration of a batch that the store has carried out.
+    pub(in crate::ledger::claims) fn completed(&self, commands: usize, took: Duration) {
+        self.waiting().bound.completed(commands, took);
     }
 
-    /// How many commands wait in each lane, and the bytes of all that are not answered.
+    /// Number of waiting commands in each lane, and bytes of all commands that are not answered.
     pub(crate) fn depth(&self) -> ([usize; LANES], usize) {
         (self.waiting().by_lane, self.bytes.load(Ordering::Relaxed))
     }
 
-    /// The lane that a chain waits in, by its place.
-    pub(in crate::ledger::claims) fn lane(chain: &Chain) -> usize {
-        Lane::of(&chain.head.command) as usize
+    /// The index of the lane in which a per-key queue waits.
+    pub(in crate::ledger::claims) fn lane(key_queue: &KeyQueue) -> usize {
+        Lane::of(&key_queue.head.command) as usize
     }
 
-    /// Takes nothing more.
+    /// Accepts nothing more.
     pub(crate) fn close(&self) {
         self.waiting().closed = true;
         self.closed.cancel();
         self.ready.notify_one();
     }
 
-    /// Takes nothing more, since the store does not serve this server: what waits is refused by the workers.
+    /// Accepts nothing more, since this server is behind the schema fence: the workers refuse what waits.
     pub(crate) fn outdated(&self) {
         self.waiting().outdated = true;
         self.close();

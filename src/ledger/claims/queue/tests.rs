@@ -1,4 +1,4 @@
-//! What finds room in the queue, and what is served first.
+//! What the queue accepts, and what it serves first.
 
 use bytes::Bytes;
 
@@ -20,23 +20,23 @@ fn claim() -> Command {
     })
 }
 
-/// Nobody waits for its answer, of which the queue knows nothing.
-fn chain(id: usize, command: Command, since: Instant) -> Chain {
-    let request = Request::new(command, AnswerTo::nobody(), CallSpan::default());
-    Chain::new(Key::new("c", "s", &id.to_string()), request, since)
+/// The queue does not look at answers: no caller waits for this one.
+fn key_queue(id: usize, command: Command, since: Instant) -> KeyQueue {
+    let request = Request::new(command, AnswerTo::no_caller(), CallSpan::default());
+    KeyQueue::new(Key::new("c", "s", &id.to_string()), request, since)
 }
 
-/// Whether so many claims of a consumer find room.
+/// Pushes this number of claims of a consumer; whether they were accepted.
 fn claims(queue: &Queue, consumer: &str, commands: usize) -> bool {
-    let chains = (0..commands).map(|id| {
-        let request = Request::new(claim(), AnswerTo::nobody(), CallSpan::default());
-        Chain::new(Key::new(consumer, "s", &id.to_string()), request, Instant::now())
+    let key_queues = (0..commands).map(|id| {
+        let request = Request::new(claim(), AnswerTo::no_caller(), CallSpan::default());
+        KeyQueue::new(Key::new(consumer, "s", &id.to_string()), request, Instant::now())
     });
-    queue.push_all(chains.collect()).is_ok()
+    queue.push_all(key_queues.collect()).is_ok()
 }
 
 #[test]
-fn what_ends_something_is_served_before_what_begins_it() {
+fn commands_that_end_a_claim_are_served_before_claims() {
     let queue = Queue::new(100, 1 << 20, 100);
     let settles = [
         Settle::Release { delay: Span::ZERO, unpin: false },
@@ -47,11 +47,11 @@ fn what_ends_something_is_served_before_what_begins_it() {
     let commands =
         [Command::Lookup, claim()].into_iter().chain(settles.map(|settle| Command::Settle(1, settle)));
     for (number, command) in commands.enumerate() {
-        assert!(queue.push(chain(number, command, Instant::now())).is_ok());
+        assert!(queue.push(key_queue(number, command, Instant::now())).is_ok());
     }
     let mut served = Vec::new();
-    while let Some(chain) = queue.try_pull(1).pop() {
-        served.push(chain.key.id().to_owned());
+    while let Some(key_queue) = queue.try_pull(1).pop() {
+        served.push(key_queue.key.id().to_owned());
     }
     assert_eq!(served, ["4", "5", "3", "2", "1", "0"], "Complete and Fail, Renew, Release, Claim, Lookup");
 }
@@ -59,62 +59,62 @@ fn what_ends_something_is_served_before_what_begins_it() {
 #[test]
 fn full_queue_refuses_lookups_before_claims() {
     let queue = Queue::new(160, 1 << 20, 200);
-    let pushed = |number: usize, command| queue.push(chain(number, command, Instant::now())).is_ok();
-    assert!((0..80).all(|number| pushed(number, Command::Lookup)), "they may take half of it");
-    let refused = queue.push(chain(80, Command::Lookup, Instant::now())).unwrap_err();
+    let pushed = |number: usize, command| queue.push(key_queue(number, command, Instant::now())).is_ok();
+    assert!((0..80).all(|number| pushed(number, Command::Lookup)), "Lookups may take half of it");
+    let refused = queue.push(key_queue(80, Command::Lookup, Instant::now())).unwrap_err();
     assert_eq!(refused.reason, Reason::Overloaded);
     assert!((250_000..1_000_000).contains(&refused.retry_after.unwrap().micros()), "{refused:?}");
     assert!((81..101).all(|number| pushed(number, claim())), "there is room for claims");
     assert!(!pushed(101, Command::Lookup) && !pushed(102, claim()));
-    // Of an empty queue a batch of look-ups may take as much as a batch of claims.
+    // Into an empty queue a batch of Lookups may be as large as a batch of claims.
     let empty = Queue::new(160, 1 << 20, 200);
-    let batch = |many| (0..many).map(|number| chain(number, Command::Lookup, Instant::now())).collect();
+    let batch = |many| (0..many).map(|number| key_queue(number, Command::Lookup, Instant::now())).collect();
     assert!(empty.push_all(batch(101)).is_err());
     assert!(empty.push_all(batch(100)).is_ok());
     assert!(empty.push_all(batch(1)).is_err());
 }
 
-/// What a look-up has waited says nothing of how long claims wait.
+/// How long a Lookup waited is not a measure of how long claims wait.
 #[test]
-fn lookups_do_not_change_when_refused_claims_come_again() {
+fn lookups_do_not_change_the_retry_after_of_claims() {
     let queue = Queue::new(160, 1 << 20, 200);
     let before = Instant::now().checked_sub(Duration::from_millis(400)).unwrap();
-    assert!(queue.push(chain(0, Command::Lookup, Instant::now())).is_ok());
-    assert!(queue.push(chain(1, claim(), before)).is_ok());
+    assert!(queue.push(key_queue(0, Command::Lookup, Instant::now())).is_ok());
+    assert!(queue.push(key_queue(1, claim(), before)).is_ok());
     assert_eq!(queue.try_pull(200).len(), 2);
-    assert!((0..100).all(|number| queue.push(chain(number, claim(), Instant::now())).is_ok()));
-    let refused = queue.push(chain(100, claim(), Instant::now())).unwrap_err();
+    assert!((0..100).all(|number| queue.push(key_queue(number, claim(), Instant::now())).is_ok()));
+    let refused = queue.push(key_queue(100, claim(), Instant::now())).unwrap_err();
     assert!(refused.retry_after.unwrap().micros() >= 400_000, "{refused:?}");
 }
 
-/// What a session did last is still in its processor's cache, and in that of its backend.
+/// The data of its last batch is still in the caches of its processor and of its backend.
 #[test]
-fn the_worker_that_was_at_work_last_is_called() {
+fn the_worker_that_worked_last_is_notified() {
     let queue = Queue::new(100, 1 << 20, 100);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut workers: Vec<_> = (0..3).map(|_| Box::pin(queue.pull(100))).collect();
     for worker in &mut workers {
         assert!(worker.as_mut().poll(&mut context).is_pending());
     }
-    // Also after it was called before.
-    let called = workers.len() - 1;
+    // Also after it was notified before.
+    let last = workers.len() - 1;
     for id in 0..3 {
-        assert!(queue.push(chain(id, claim(), Instant::now())).is_ok());
+        assert!(queue.push(key_queue(id, claim(), Instant::now())).is_ok());
         let mut taken = Vec::new();
         for (number, worker) in workers.iter_mut().enumerate() {
             if let std::task::Poll::Ready(Some((_, batch))) = worker.as_mut().poll(&mut context) {
-                batch.back();
+                batch.returned();
                 taken.push(number);
             }
         }
-        assert_eq!(taken, [called], "command {id}");
-        workers[called] = Box::pin(queue.pull(100));
-        assert!(workers[called].as_mut().poll(&mut context).is_pending());
+        assert_eq!(taken, [last], "command {id}");
+        workers[last] = Box::pin(queue.pull(100));
+        assert!(workers[last].as_mut().poll(&mut context).is_pending());
     }
 }
 
 #[test]
-fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
+fn retry_after_of_a_full_queue_is_the_time_in_which_it_is_served() {
     let queue = Queue::new(160, 1 << 20, 200);
     let renew = || {
         Command::Settle(
@@ -122,31 +122,34 @@ fn whoever_is_refused_comes_again_once_the_queue_has_gone_by() {
             Settle::Renew { lease: None, effect_started: false, checkpoint: None, checkpoint_dropped: false },
         )
     };
-    let told = |chain| queue.push(chain).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
-    // How long the last batch had waited, and after which time at the least the next claims come again.
+    let millis =
+        |key_queue| queue.push(key_queue).err().map(|refused| refused.retry_after.unwrap().micros() / 1_000);
+    // How long the last batch had waited, and the shortest retry-after of the next claims.
     for (waited, least) in [(0, 250), (400, 400), (0, 250)] {
         let now = Instant::now();
         let since = now.checked_sub(Duration::from_millis(waited)).unwrap();
         // Claims take five eighths of 160.
-        assert!((0..100).all(|number| queue.push(chain(number, claim(), since)).is_ok()));
-        let Taken::Chains(chains, batch) = queue.take(200) else { panic!("nothing waits") };
-        assert_eq!(chains.len(), 100);
-        queue.waiting().away.back(batch);
-        let claims: Vec<i64> = (0..180).filter_map(|number| told(chain(number, claim(), now))).collect();
-        let fits = |told: &i64| (least..2 * least + 100).contains(told);
+        assert!((0..100).all(|number| queue.push(key_queue(number, claim(), since)).is_ok()));
+        let Taken::Batch(key_queues, batch) = queue.take(200) else { panic!("nothing waits") };
+        assert_eq!(key_queues.len(), 100);
+        queue.waiting().in_flight.returned(batch);
+        let claims: Vec<i64> =
+            (0..180).filter_map(|number| millis(key_queue(number, claim(), now))).collect();
+        let fits = |millis: &i64| (least..2 * least + 100).contains(millis);
         assert!(claims.len() == 80 && claims.iter().all(fits), "after {waited} ms: {claims:?} ms");
-        // Renewals take seven, and for them there is room as soon as a batch leaves.
-        let renews: Vec<i64> = (0..120).filter_map(|number| told(chain(number, renew(), now))).collect();
-        let fits = |told: &i64| (250..500).contains(told);
+        // Renewals may take seven eighths, and for them there is room as soon as a batch is sent.
+        let renews: Vec<i64> =
+            (0..120).filter_map(|number| millis(key_queue(number, renew(), now))).collect();
+        let fits = |millis: &i64| (250..500).contains(millis);
         assert!(renews.len() == 80 && renews.iter().all(fits), "after {waited} ms: {renews:?} ms");
         drop(queue.try_pull(200));
     }
 }
 
 #[test]
-fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
+fn claims_of_a_small_backlog_are_accepted_where_others_filled_the_queue() {
     let queue = Queue::new(1_024, 1_000_000, 100);
-    // Who pushes how many, and whether there is room: 640 are for all claims, and 64 more for those who have few.
+    // How many claims each consumer pushes, and whether they are accepted: 640 for all, 64 more for small backlogs.
     for (consumer, commands, room) in [
         ("flood", 640, true),
         ("flood", 1, false),
@@ -164,48 +167,50 @@ fn who_has_few_claims_finds_room_where_others_have_filled_the_queue() {
     }
 }
 
-/// How many commands of `quiet`, and how many of `bulk`, the next batch has; none: it does not leave yet.
+/// Number of commands of `quiet` and of `bulk` in the next batch; `None` if it is not sent yet.
 fn next(queue: &Queue) -> Option<(usize, usize, u64)> {
-    let Taken::Chains(chains, batch) = queue.take(1_000) else { return None };
-    let of = |who: &str| chains.iter().filter(|chain| chain.key.consumer() == who).map(Chain::len).sum();
+    let Taken::Batch(key_queues, batch) = queue.take(1_000) else { return None };
+    let of = |who: &str| {
+        key_queues.iter().filter(|key_queue| key_queue.key.consumer() == who).map(KeyQueue::len).sum()
+    };
     Some((of("quiet"), of("bulk"), batch))
 }
 
-/// A claim beside the backlog of another consumer is in the next batch that leaves, which the store carries out in time.
+/// A claim next to the backlog of another consumer is in the next batch, which the store carries out in time.
 #[test]
 fn a_claim_waits_for_one_batch_of_a_backlog() {
     let queue = Queue::new(8_192, 1 << 30, 1_000);
     assert!(claims(&queue, "bulk", 2_000));
-    // Alone it has the largest batches.
+    // A single active consumer has the largest batches.
     let Some((0, 1_000, first)) = next(&queue) else { panic!("a batch of one consumer") };
-    // Batches of few commands, and of many: 50 us for each.
+    // Small batches and large ones: 50 us for each command.
     for _ in 0..5 {
-        queue.carried_out(1, Duration::from_micros(1_050));
-        queue.carried_out(1_000, Duration::from_millis(51));
+        queue.completed(1, Duration::from_micros(1_050));
+        queue.completed(1_000, Duration::from_millis(51));
     }
     for _ in 0..5 {
         assert!(claims(&queue, "quiet", 1));
         assert!(matches!(next(&queue), Some((1, 99, _))), "5 ms of commands, those of both");
     }
-    queue.waiting().away.back(first);
+    queue.waiting().in_flight.returned(first);
     assert!(matches!(next(&queue), Some((0, 100, _))), "as long as both are active");
 }
 
-/// Its few commands wait for the batch that is at the store.
+/// A few commands wait for the batch in flight.
 #[test]
-fn a_consumer_that_is_alone_waits_until_a_batch_is_worth_it() {
+fn a_single_consumer_waits_until_a_concurrent_batch_is_worth_it() {
     let queue = Queue::new(8_192, 1 << 30, 1_000);
     assert!(claims(&queue, "bulk", 1_000));
     assert!(matches!(next(&queue), Some((0, 1_000, _))));
     assert!(claims(&queue, "bulk", 1));
     assert!(next(&queue).is_none());
-    assert!(claims(&queue, "bulk", WORTH - 1));
-    assert!(matches!(next(&queue), Some((0, WORTH, _))));
+    assert!(claims(&queue, "bulk", MIN_CONCURRENT_BATCH - 1));
+    assert!(matches!(next(&queue), Some((0, MIN_CONCURRENT_BATCH, _))));
 }
 
-/// Before claims are known they are refused only where all of them, of whichever consumers, would be.
+/// Claims are refused before they are decoded only where they would be refused whatever their consumers are.
 #[test]
-fn claims_are_refused_unknown_only_where_no_consumer_finds_room() {
+fn claims_are_refused_before_decoding_only_where_all_would_be() {
     for (commands_max, bytes_max) in [(1_600, 1 << 20), (1_600, 20_000), (100, 1 << 20)] {
         let full = |taken: usize| {
             let queue = Queue::new(commands_max, bytes_max, 1_000);
@@ -224,7 +229,7 @@ fn claims_are_refused_unknown_only_where_no_consumer_finds_room() {
                     assert!((250_000..=1_000_000).contains(&wait), "{wait} us");
                     refused += 1;
                 }
-                // Bytes of claims that are not known do not count.
+                // Bytes of claims that are not decoded do not count.
                 assert!(unknown.is_err() || known || bytes_max < 1 << 20, "{taken} wait, {commands} come");
             }
         }
@@ -232,5 +237,5 @@ fn claims_are_refused_unknown_only_where_no_consumer_finds_room() {
     }
     let closed = Queue::new(16, 1, 16);
     closed.close();
-    assert!(closed.room_for_claims(1_000).is_ok(), "DRAINING is the answer to claims that are known");
+    assert!(closed.room_for_claims(1_000).is_ok(), "DRAINING is the answer to decoded claims");
 }

@@ -1,89 +1,97 @@
-//! Everything that is no guess, and every guess that was wrong: load, decide, write. The commands that wait for one key
-//! are decided together, in memory, and written once ([`Fold`]).
+//! Load–decide–write: the path of every command that is not written optimistically, and of every optimistic write that met
+//! a conflict. The commands that wait for one key are decided together, in memory, and written once ([`Fold`]).
 
 use std::sync::Arc;
 
 use crate::domain::{
     Command, Context, Decision, Doubt, Entry, Fold, Folded, Key, Policy, Reading, StoreTime, without_entry,
 };
-use crate::ledger::claims::request::{Chain, Request};
-use crate::ledger::claims::round::rows::{Part, Pending};
+use crate::ledger::claims::request::{KeyQueue, Request};
+use crate::ledger::claims::round::rows::{PendingRow, StatementRows};
 use crate::ledger::claims::round::timed::within;
-use crate::ledger::claims::round::{Losers, Round, answer_each, answered};
+use crate::ledger::claims::round::{NotInserted, Round, answer_each, answered};
 use crate::ledger::refusals::lost;
 use crate::metrics::Statement;
 use crate::store::{Fault, Found, Loaded, StoreError};
 
-/// What was decided on a chain, in the order of its commands.
+/// The decisions on a per-key queue, in the order of its commands.
 struct Decided {
     folded: Vec<Folded>,
-    /// The entry as they leave it, and whether a grant is among what they changed.
+    /// The entry after these commands, and whether one of them is a grant.
     write: Option<(Entry, bool)>,
-    /// The next command is granted a key that has no entry.
+    /// The next command is granted, on a key without an entry.
     first_grant: bool,
 }
 
-/// By which policy the commands of one chain are decided.
+/// The policies by which the commands of one per-key queue are decided.
 struct Rules {
     settles: Arc<Policy>,
     claims: Arc<Policy>,
 }
 
 impl Round<'_> {
-    pub(in crate::ledger::claims) async fn load_and_decide(&mut self, chains: Vec<Chain>) {
-        let mut all = Part::default();
-        for chain in chains {
-            let key = chain.key.clone();
-            all.push(Pending::undecided(chain), key);
+    pub(in crate::ledger::claims) async fn load_and_decide(&mut self, key_queues: Vec<KeyQueue>) {
+        let mut all = StatementRows::default();
+        for key_queue in key_queues {
+            let key = key_queue.key.clone();
+            all.push(PendingRow::undecided(key_queue), key);
         }
-        let mut work: Vec<Part<Key>> = vec![all];
+        let mut work: Vec<StatementRows<Key>> = vec![all];
         while let Some(mut part) = work.pop() {
-            if part.is_empty() || self.set_aside(&mut part) {
+            if part.is_empty() || self.defer_if_broken(&mut part) {
                 continue;
             }
             let sent = (Statement::Load, part.rows.len());
             let load = self.session.entries().load(&part.rows);
             match within(self.shared, &self.span, sent, load).await {
                 Ok(loaded) => {
-                    let chains: Vec<Chain> = part.chains().collect();
-                    self.note_claims(&chains, &loaded);
-                    self.decide_and_write(chains, loaded).await;
+                    let key_queues: Vec<KeyQueue> = part.key_queues().collect();
+                    self.note_claims(&key_queues, &loaded);
+                    self.decide_and_write(key_queues, loaded).await;
                 }
-                // A load changes nothing: what is unknown is only its answer.
-                Err(StoreError::Unknown(text)) => self.unsent(part, &text),
+                // A load changes nothing: only its answer is unknown.
+                Err(StoreError::Unknown(text)) => self.retry_unsent(part, &text),
                 Err(error) => self.failed(part, error, &mut work).await,
             }
         }
     }
 
-    /// Which of the claims that looked first have met an entry.
-    fn note_claims(&self, chains: &[Chain], loaded: &Loaded) {
-        let is_claim = |chain: &Chain| !chain.must_load && matches!(chain.head.command, Command::Claim(_));
-        let claims = chains.iter().zip(&loaded.found).filter(|(chain, _)| is_claim(chain));
+    /// Records how many of the claims that loaded first found an entry.
+    fn note_claims(&self, key_queues: &[KeyQueue], loaded: &Loaded) {
+        let is_claim = |key_queue: &KeyQueue| {
+            !key_queue.must_load && matches!(key_queue.head.command, Command::Claim(_))
+        };
+        let claims = key_queues.iter().zip(&loaded.found).filter(|(key_queue, _)| is_claim(key_queue));
         let found: Vec<bool> = claims.map(|(_, found)| !matches!(found, Found::Absent)).collect();
-        self.shared.guess.note(found.iter().filter(|met| **met).count(), found.len());
+        self.shared.duplicate_rate.record(found.iter().filter(|met| **met).count(), found.len());
     }
 
-    /// What was decided is written at once: it counts from the clock of its load.
-    pub(in crate::ledger::claims) async fn decide_and_write(&mut self, chains: Vec<Chain>, loaded: Loaded) {
+    /// Decides, and writes immediately: a decision counts from the store's clock of its load.
+    pub(in crate::ledger::claims) async fn decide_and_write(
+        &mut self,
+        key_queues: Vec<KeyQueue>,
+        loaded: Loaded,
+    ) {
         self.shared.clock.note(&loaded.reading);
-        if let Err(error) = self.renew_policies(&chains, &loaded.reading).await {
-            let mut part = Part::default();
-            for chain in chains {
-                part.push(Pending::undecided(chain), ());
+        if let Err(error) = self.renew_policies(&key_queues, &loaded.reading).await {
+            let mut part = StatementRows::default();
+            for key_queue in key_queues {
+                part.push(PendingRow::undecided(key_queue), ());
             }
-            return self.unsent(part, &error.to_string());
+            return self.retry_unsent(part, &error.to_string());
         }
-        let (mut grants, mut until, mut replaces) = (Part::default(), StoreTime::MAX, Part::default());
-        for ((mut chain, found), position) in chains.into_iter().zip(loaded.found).zip(1..) {
-            let (over, decided) = match found.entry(chain.key.hash()) {
+        let (mut grants, mut until, mut replaces) =
+            (StatementRows::default(), StoreTime::MAX, StatementRows::default());
+        for ((mut key_queue, found), position) in key_queues.into_iter().zip(loaded.found).zip(1..) {
+            let (replaced_version, decided) = match found.entry(key_queue.key.hash()) {
                 Ok(entry) => {
-                    let over = entry.map(|entry| entry.version);
-                    (over, self.decide(&chain, entry, &loaded.reading, position))
+                    let replaced_version = entry.map(|entry| entry.version);
+                    (replaced_version, self.decide(&key_queue, entry, &loaded.reading, position))
                 }
                 Err(rejection) => {
-                    let (policy, key) = (self.rules(&chain.key, &loaded.reading).claims, chain.key.clone());
-                    answer_each(chain, |command| {
+                    let (policy, key) =
+                        (self.rules(&key_queue.key, &loaded.reading).claims, key_queue.key.clone());
+                    answer_each(key_queue, |command| {
                         let before = without_entry(&key, command, &policy, loaded.reading.now);
                         before.unwrap_or_else(|| Err(rejection.clone()))
                     });
@@ -91,41 +99,43 @@ impl Round<'_> {
                 }
             };
             let Decided { folded, write, first_grant } = decided;
-            keep_refusals(&mut chain, &folded);
-            let Some((chain, answer, later)) = answer_reads(chain, folded) else { continue };
+            keep_refusals(&mut key_queue, &folded);
+            let Some((key_queue, answer, later)) = answer_reads(key_queue, folded) else { continue };
             match (write, answer) {
                 (Some((entry, granting)), Some(answer)) => {
-                    let run = self.policies.of_key(&chain.key).run;
+                    let run = self.policies.of_key(&key_queue.key).run;
                     let granting_until = self.policies.trusted_until.min(run.grants_until());
                     let until = if granting { granting_until } else { StoreTime::MAX };
                     let answer = Some(answer.answer);
-                    replaces.push(Pending { chain, answer, later, until, over }, entry);
+                    replaces.push(PendingRow { key_queue, answer, later, until, replaced_version }, entry);
                 }
-                // A new row takes the clock of its insert, not the one of this look: were
-                // it late, its token could be lower than that of a row that came and went.
+                // A new row takes the clock of its insert, not that of this load: with an earlier clock its token could be
+                // lower than that of a row that was inserted and deleted in between.
                 (None, None) if first_grant => {
-                    let policy = self.policies.of_key(&chain.key);
-                    until = until.min(self.first_grant(chain, &policy, position, &mut grants));
+                    let policy = self.policies.of_key(&key_queue.key);
+                    until = until.min(self.first_grant(key_queue, &policy, position, &mut grants));
                 }
-                (_, _) => self.leftover.again.push(chain),
+                (_, _) => self.leftover.again.push(key_queue),
             }
         }
         let mut work = vec![grants];
         while let Some(part) = work.pop() {
-            let Losers { met, unseen, .. } = self.insert(part, until, &mut work).await;
-            met.into_iter().chain(unseen).for_each(|chain| self.lost_race(Pending::undecided(chain)));
+            let NotInserted { conflicts, unknown_conflicts, .. } = self.insert(part, until, &mut work).await;
+            conflicts
+                .into_iter()
+                .chain(unknown_conflicts)
+                .for_each(|key_queue| self.lost_race(PendingRow::undecided(key_queue)));
         }
         self.write_changed(replaces, loaded.reading.now).await;
     }
 
-    /// Claims that find the policies too old have them read immediately: a hold is then seen, and all else goes on. So do
-    /// Lookups: a run is then known.
-    /// Where they cannot be read the claims are refused that would be granted.
+    /// Reads the policies now where claims or Lookups find them too old: claims then see a hold, and Lookups see a replay
+    /// run. Where the policies cannot be read, claims that would be granted are refused.
     ///
     /// # Errors
     /// The session broke.
-    async fn renew_policies(&mut self, chains: &[Chain], reading: &Reading) -> Result<(), StoreError> {
-        let mut requests = chains.iter().flat_map(Chain::requests);
+    async fn renew_policies(&mut self, key_queues: &[KeyQueue], reading: &Reading) -> Result<(), StoreError> {
+        let mut requests = key_queues.iter().flat_map(KeyQueue::requests);
         let asks = requests.any(|request| matches!(request.command, Command::Claim(_) | Command::Lookup));
         if asks && !self.policies.trusted(reading.now) {
             let reread = self.shared.policies.reread(&mut *self.session, reading.now);
@@ -135,7 +145,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Settlements are decided by the rules that were read last, however old they are.
+    /// Settlements are decided by the policies that were read last, however old they are.
     fn rules(&self, key: &Key, reading: &Reading) -> Rules {
         let settles = self.policies.of_key(key);
         let mut claims = Arc::clone(&settles);
@@ -152,20 +162,26 @@ impl Round<'_> {
         Rules { settles, claims }
     }
 
-    /// How many commands of a chain are decided together.
-    fn together(&self, chain: &Chain) -> usize {
-        if chain.together > 0 { chain.together.min(self.together_max) } else { self.together_max }
+    /// Maximum number of commands of a per-key queue that are decided together.
+    fn together(&self, key_queue: &KeyQueue) -> usize {
+        if key_queue.together > 0 { key_queue.together.min(self.together_max) } else { self.together_max }
     }
 
-    /// Decides the commands of a chain one after the other, each on what the ones before it left.
-    fn decide(&self, chain: &Chain, entry: Option<&Entry>, reading: &Reading, position: i64) -> Decided {
-        let rules = self.rules(&chain.key, reading);
-        let mut fold = Fold::new(&chain.key, entry);
+    /// Decides the commands of a per-key queue in order, each on the entry as the previous ones left it.
+    fn decide(
+        &self,
+        key_queue: &KeyQueue,
+        entry: Option<&Entry>,
+        reading: &Reading,
+        position: i64,
+    ) -> Decided {
+        let rules = self.rules(&key_queue.key, reading);
+        let mut fold = Fold::new(&key_queue.key, entry);
         let mut folded = Vec::new();
-        for request in chain.requests().take(self.together(chain)) {
+        for request in key_queue.requests().take(self.together(key_queue)) {
             let decision = decide(&fold, request, &rules, reading, position);
             if decision.write.is_some() && may_be_granted_before(request, entry) {
-                // Its lease is over, or others came after it: to claim once more is for the caller to ask.
+                // Its lease is over, or other claims followed: only the caller can claim again.
                 folded.push(Folded { answer: Err(lost()), wrote: false });
                 continue;
             }
@@ -177,31 +193,36 @@ impl Round<'_> {
         Decided { folded, write: fold.into_write(), first_grant: false }
     }
 
-    /// Those that come behind a grant which was inserted a moment ago: the row is known, so that no load is needed
-    /// for whoever only reads it. The first one that would change the row, and whoever comes after it, loads it.
-    pub(in crate::ledger::claims) fn follow(&mut self, chain: Chain, granted: &Entry, reading: &Reading) {
-        let rules = self.rules(&chain.key, reading);
-        let mut left = self.together(&chain).saturating_sub(1);
-        let mut rest = Some(chain);
-        while let Some(chain) = rest.take() {
+    /// Answers the commands behind a grant that was inserted a moment ago: its row is known, so commands that only read it
+    /// need no load. The first command that would change the row, and all commands behind it, go to the next round.
+    pub(in crate::ledger::claims) fn follow(
+        &mut self,
+        key_queue: KeyQueue,
+        granted: &Entry,
+        reading: &Reading,
+    ) {
+        let rules = self.rules(&key_queue.key, reading);
+        let mut left = self.together(&key_queue).saturating_sub(1);
+        let mut rest = Some(key_queue);
+        while let Some(key_queue) = rest.take() {
             if left == 0 {
-                return self.leftover.again.push(chain);
+                return self.leftover.again.push(key_queue);
             }
             left -= 1;
             let fold = Fold::new(&granted.key, Some(granted));
-            let decision = decide(&fold, &chain.head, &rules, reading, 1);
+            let decision = decide(&fold, &key_queue.head, &rules, reading, 1);
             if decision.write.is_some() {
-                return self.leftover.again.push(chain);
+                return self.leftover.again.push(key_queue);
             }
-            rest = answered(chain, Some(decision.answer));
+            rest = answered(key_queue, Some(decision.answer));
         }
     }
 
-    /// `now`: when they were decided.
-    async fn write_changed(&mut self, replaces: Part<Entry>, now: StoreTime) {
-        let mut work = replaces.in_parts(Entry::payload_bytes);
+    /// Writes the changed entries. `now`: the clock at which they were decided.
+    async fn write_changed(&mut self, replaces: StatementRows<Entry>, now: StoreTime) {
+        let mut work = replaces.split_by_size(Entry::payload_bytes);
         while let Some(mut part) = work.pop() {
-            if part.is_empty() || self.set_aside(&mut part) {
+            if part.is_empty() || self.defer_if_broken(&mut part) {
                 continue;
             }
             let until: Vec<StoreTime> = part.pending.iter().map(|pending| pending.until).collect();
@@ -218,7 +239,7 @@ impl Round<'_> {
                         }
                     }
                 }
-                // What was decided gets older with each try: it is refused, and not tried in halves.
+                // A decision gets older with each try: it is refused, and not retried in halves.
                 Err(StoreError::NotApplied(fault @ Fault::TimedOut(_))) => {
                     self.refused(part, &mut work, &fault);
                 }
@@ -227,39 +248,42 @@ impl Round<'_> {
         }
     }
 
-    /// The write is durable: everybody whose command was decided is answered.
-    fn answer_all(&mut self, pending: Pending) {
+    /// The write is durable: answers each command that was decided.
+    fn answer_all(&mut self, pending: PendingRow) {
         let later = pending.later.into_iter().map(|folded| folded.answer);
-        let mut rest = Some(Chain { together: 0, ..pending.chain });
+        let mut rest = Some(KeyQueue { together: 0, ..pending.key_queue });
         for answer in std::iter::once(pending.answer).chain(later.map(Some)) {
-            let Some(chain) = rest.take() else { return };
-            rest = answered(chain, answer);
+            let Some(key_queue) = rest.take() else { return };
+            rest = answered(key_queue, answer);
         }
         self.leftover.again.extend(rest);
     }
 }
 
-/// What is refused and leaves a mark is answered so whatever becomes of the write of the mark. Not so where an earlier try
-/// of the same command may have been applied.
-fn keep_refusals(chain: &mut Chain, folded: &[Folded]) {
-    for (request, folded) in chain.requests_mut().zip(folded) {
+/// A refusal that leaves a mark on the entry stands, whether or not the mark is written; except where an earlier try of the
+/// same command may have been applied.
+fn keep_refusals(key_queue: &mut KeyQueue, folded: &[Folded]) {
+    for (request, folded) in key_queue.requests_mut().zip(folded) {
         if let (true, 0, Err(rejection)) = (folded.wrote, request.unknown, &folded.answer) {
             request.refused = Some(rejection.clone());
         }
     }
 }
 
-/// Answers those who come before the first change: they only read what is durable. Gives back the others, with what
-/// was decided on the head and on those behind it.
-fn answer_reads(mut chain: Chain, folded: Vec<Folded>) -> Option<(Chain, Option<Folded>, Vec<Folded>)> {
+/// Answers the commands before the first change: they only read what is durable. Returns the others, with the decision on
+/// the head and those on the commands behind it.
+fn answer_reads(
+    mut key_queue: KeyQueue,
+    folded: Vec<Folded>,
+) -> Option<(KeyQueue, Option<Folded>, Vec<Folded>)> {
     let mut folded = folded.into_iter();
     for one in folded.by_ref() {
         if one.wrote {
-            return Some((chain, Some(one), folded.collect()));
+            return Some((key_queue, Some(one), folded.collect()));
         }
-        chain = answered(chain, Some(one.answer))?;
+        key_queue = answered(key_queue, Some(one.answer))?;
     }
-    Some((chain, None, Vec::new()))
+    Some((key_queue, None, Vec::new()))
 }
 
 fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, position: i64) -> Decision {
@@ -276,11 +300,13 @@ fn decide(fold: &Fold<'_>, request: &Request, rules: &Rules, reading: &Reading, 
     fold.decide(&request.command, &Context::at(reading, policy, position))
 }
 
-/// A claim of unknown outcome finds that it was granted, or that the entry is not the one any more which its grant would
-/// have replaced: claims before the last one are forgotten. One call takes effect once.
+/// Whether an earlier try of this claim may have been granted: its outcome is unknown, and the entry is no longer the version
+/// that the grant would have replaced. An entry does not remember claims before its last one, and one call takes effect once.
 fn may_be_granted_before(request: &Request, entry: Option<&Entry>) -> bool {
     match &request.command {
-        Command::Claim(_) => request.unknown > 0 && entry.map(|entry| entry.version) != request.over,
+        Command::Claim(_) => {
+            request.unknown > 0 && entry.map(|entry| entry.version) != request.replaced_version
+        }
         Command::Settle(..) | Command::Lookup => false,
     }
 }

@@ -1,9 +1,9 @@
-//! Claims in replay runs that are answered without a look at their entries.
+//! Claims in replay runs that are answered without reading their entries.
 
 use std::sync::Arc;
 
 use crate::domain::{Policy, Span, Standing, StoreTime, without_entry};
-use crate::ledger::claims::request::Chain;
+use crate::ledger::claims::request::KeyQueue;
 use crate::ledger::claims::round::timed::within;
 use crate::ledger::claims::round::{Round, answered};
 use crate::ledger::policies::run_lookups::NotInForce;
@@ -11,25 +11,28 @@ use crate::metrics::Statement;
 use crate::store::StoreError;
 
 impl Round<'_> {
-    /// Answers the first claims of a chain whose run alone decides them: nothing is read or written for them. Gives the
-    /// rest back. While this server cannot know how the run stands, the rest is everything: who loads finds out.
-    pub(in crate::ledger::claims) async fn answered_by_its_run(&mut self, chain: Chain) -> Option<Chain> {
+    /// Answers the leading claims that their replay run alone decides: nothing is read or written for them. Returns the
+    /// rest, which is everything while this server cannot know the state of the run: the load finds it out.
+    pub(in crate::ledger::claims) async fn answered_by_its_run(
+        &mut self,
+        key_queue: KeyQueue,
+    ) -> Option<KeyQueue> {
         let Some(now) = self.shared.clock.by_now().filter(|_| self.knows_policies()) else {
-            return Some(chain);
+            return Some(key_queue);
         };
-        let mut policy = self.policies.of_key(&chain.key);
+        let mut policy = self.policies.of_key(&key_queue.key);
         if policy.run == Standing::Unknown {
-            policy = match self.looked_up(&chain, now).await {
+            policy = match self.looked_up(&key_queue, now).await {
                 Ok(policy) => policy,
-                // The load will meet the same fault.
-                Err(_) => return Some(chain),
+                // The load will fail in the same way.
+                Err(_) => return Some(key_queue),
             };
         }
-        let mut rest = Some(chain);
-        while let Some(chain) = rest.take() {
-            match without_entry(&chain.key, &chain.head.command, &policy, now) {
-                Some(answer) => rest = answered(chain, Some(answer)),
-                None => return Some(chain),
+        let mut rest = Some(key_queue);
+        while let Some(key_queue) = rest.take() {
+            match without_entry(&key_queue.key, &key_queue.head.command, &policy, now) {
+                Some(answer) => rest = answered(key_queue, Some(answer)),
+                None => return Some(key_queue),
             }
         }
         None
@@ -40,9 +43,9 @@ impl Round<'_> {
         self.policies.fresh() && !self.shared.store.withholds_grants()
     }
 
-    /// The policy, after a second look at whether somebody has registered the run.
-    async fn looked_up(&mut self, chain: &Chain, now: StoreTime) -> Result<Arc<Policy>, StoreError> {
-        let (key, lookups) = (&chain.key, &self.shared.policies.lookups);
+    /// The policy, after a second look at whether the run was registered meanwhile.
+    async fn looked_up(&mut self, key_queue: &KeyQueue, now: StoreTime) -> Result<Arc<Policy>, StoreError> {
+        let (key, lookups) = (&key_queue.key, &self.shared.policies.lookups);
         let turn = lookups.turn(key.namespace());
         if turn == NotInForce::MayLook {
             let refresh = self.shared.policies.refresh(&mut *self.session);
@@ -59,7 +62,7 @@ impl Round<'_> {
                 NotInForce::Unknown => false,
             };
         if past {
-            // All of its entries are gone: whatever it was for, it grants nothing.
+            // All of its entries are gone: whatever its mode was, it grants nothing.
             let run = Standing::Known { mode: crate::domain::RunMode::Suppress, end: now - Span(1) };
             policy = Arc::new(Policy { run, ..Policy::clone(&policy) });
         }

@@ -1,37 +1,43 @@
-//! The part of a batch that one statement carries: the rows, and for each the chain that waits for it.
+//! The rows of one statement, each with the per-key queue that waits for it.
 
 use crate::domain::{Answer, Folded, Reply, StoreTime};
-use crate::ledger::claims::request::{Chain, Request};
+use crate::ledger::claims::request::{KeyQueue, Request};
 
-/// How many bytes of payload one statement writes, unless a single row has more.
+/// Bytes of payload that one statement writes at most, unless a single row has more. It must end within the statement timeout.
 const STATEMENT_BYTES_MAX: usize = 4 << 20;
 
-/// A chain that waits for a statement, and what was decided on it.
-pub(in crate::ledger::claims) struct Pending {
-    pub(in crate::ledger::claims) chain: Chain,
-    /// What its head is told when the statement is done; none: the statement itself says it.
+/// A per-key queue that waits for a statement, and what was decided on it.
+pub(in crate::ledger::claims) struct PendingRow {
+    pub(in crate::ledger::claims) key_queue: KeyQueue,
+    /// The answer to its head once the statement is done; `None` if the statement itself has the answer.
     pub(in crate::ledger::claims) answer: Option<Answer>,
-    /// What was decided on the commands behind the head, in their order. The statement carries their changes too.
+    /// The decisions on the commands behind the head, in order. The statement carries their changes too.
     pub(in crate::ledger::claims) later: Vec<Folded>,
     /// Until when the row may be written.
     pub(in crate::ledger::claims) until: StoreTime,
-    /// The version of the entry that it replaces; none: it is inserted, or the statement itself finds the entry.
-    pub(in crate::ledger::claims) over: Option<i64>,
+    /// The version of the entry that is replaced; `None` if a row is inserted, or if the statement itself finds the entry.
+    pub(in crate::ledger::claims) replaced_version: Option<i64>,
 }
 
-impl Pending {
-    /// Nothing is decided yet.
-    pub(in crate::ledger::claims) fn undecided(chain: Chain) -> Pending {
-        Pending { chain, answer: None, later: Vec::new(), until: StoreTime::MAX, over: None }
+impl PendingRow {
+    /// No decision yet.
+    pub(in crate::ledger::claims) fn undecided(key_queue: KeyQueue) -> PendingRow {
+        PendingRow {
+            key_queue,
+            answer: None,
+            later: Vec::new(),
+            until: StoreTime::MAX,
+            replaced_version: None,
+        }
     }
 
-    /// The commands that were decided, whether the statement carries a change of theirs, and whether that renews a lease
-    /// that was over. The head's it does.
+    /// The commands that were decided; for each, whether the statement carries its change (always for the head), and whether the
+    /// change renews a lease that was over.
     pub(in crate::ledger::claims) fn decided(&mut self) -> impl Iterator<Item = (&mut Request, bool, bool)> {
         let head = (true, self.answer.as_ref().is_some_and(revives));
         let later = self.later.iter().map(|folded| (folded.wrote, revives(&folded.answer)));
         let all = std::iter::once(head).chain(later);
-        self.chain.requests_mut().zip(all).map(|(request, (wrote, revives))| (request, wrote, revives))
+        self.key_queue.requests_mut().zip(all).map(|(request, (wrote, revives))| (request, wrote, revives))
     }
 }
 
@@ -39,24 +45,24 @@ fn revives(answer: &Answer) -> bool {
     matches!(answer, Ok(Reply::Renewed { revived: true, .. }))
 }
 
-/// See the module: as many rows as chains, in the same order.
-pub(in crate::ledger::claims) struct Part<T> {
-    pub(in crate::ledger::claims) pending: Vec<Pending>,
+/// See the module: as many rows as per-key queues, in the same order.
+pub(in crate::ledger::claims) struct StatementRows<T> {
+    pub(in crate::ledger::claims) pending: Vec<PendingRow>,
     pub(in crate::ledger::claims) rows: Vec<T>,
 }
 
-impl<T> Default for Part<T> {
-    fn default() -> Part<T> {
-        Part { pending: Vec::new(), rows: Vec::new() }
+impl<T> Default for StatementRows<T> {
+    fn default() -> StatementRows<T> {
+        StatementRows { pending: Vec::new(), rows: Vec::new() }
     }
 }
 
-impl<T> Part<T> {
-    pub(in crate::ledger::claims) fn with_capacity(capacity: usize) -> Part<T> {
-        Part { pending: Vec::with_capacity(capacity), rows: Vec::with_capacity(capacity) }
+impl<T> StatementRows<T> {
+    pub(in crate::ledger::claims) fn with_capacity(capacity: usize) -> StatementRows<T> {
+        StatementRows { pending: Vec::with_capacity(capacity), rows: Vec::with_capacity(capacity) }
     }
 
-    pub(in crate::ledger::claims) fn push(&mut self, pending: Pending, row: T) {
+    pub(in crate::ledger::claims) fn push(&mut self, pending: PendingRow, row: T) {
         self.pending.push(pending);
         self.rows.push(row);
     }
@@ -69,26 +75,32 @@ impl<T> Part<T> {
         self.rows.is_empty()
     }
 
-    pub(in crate::ledger::claims) fn split_off(&mut self, at: usize) -> Part<T> {
-        Part { pending: self.pending.split_off(at), rows: self.rows.split_off(at) }
+    pub(in crate::ledger::claims) fn split_off(&mut self, at: usize) -> StatementRows<T> {
+        StatementRows { pending: self.pending.split_off(at), rows: self.rows.split_off(at) }
     }
 
-    pub(in crate::ledger::claims) fn chains(self) -> impl Iterator<Item = Chain> {
-        self.pending.into_iter().map(|pending| pending.chain)
+    pub(in crate::ledger::claims) fn key_queues(self) -> impl Iterator<Item = KeyQueue> {
+        self.pending.into_iter().map(|pending| pending.key_queue)
     }
 
-    /// Those of which something is true, and the others.
-    pub(in crate::ledger::claims) fn partition(self, is: impl Fn(&Chain) -> bool) -> (Part<T>, Part<T>) {
-        let (mut ours, mut others) = (Part::default(), Part::default());
+    /// Splits into those that match and the others.
+    pub(in crate::ledger::claims) fn partition(
+        self,
+        is: impl Fn(&KeyQueue) -> bool,
+    ) -> (StatementRows<T>, StatementRows<T>) {
+        let (mut ours, mut others) = (StatementRows::default(), StatementRows::default());
         for (pending, row) in self.pending.into_iter().zip(self.rows) {
-            let part = if is(&pending.chain) { &mut ours } else { &mut others };
+            let part = if is(&pending.key_queue) { &mut ours } else { &mut others };
             part.push(pending, row);
         }
         (ours, others)
     }
 
-    /// Parts that are small enough for one statement, which must end in time. The last part comes first.
-    pub(in crate::ledger::claims) fn in_parts(mut self, bytes: impl Fn(&T) -> usize) -> Vec<Part<T>> {
+    /// Splits by size, so that each statement ends within its timeout. The last part is first.
+    pub(in crate::ledger::claims) fn split_by_size(
+        mut self,
+        bytes: impl Fn(&T) -> usize,
+    ) -> Vec<StatementRows<T>> {
         let mut parts = Vec::new();
         let mut held = 0;
         for place in (0..self.len()).rev() {
@@ -112,13 +124,13 @@ mod tests {
     use crate::ledger::runtime::Instant;
     use crate::traces::CallSpan;
 
-    fn part(rows: &[usize]) -> Part<usize> {
-        let mut part = Part::default();
+    fn part(rows: &[usize]) -> StatementRows<usize> {
+        let mut part = StatementRows::default();
         for (number, bytes) in rows.iter().enumerate() {
             let command = Command::Settle(1, Settle::Release { delay: Span::ZERO, unpin: false });
-            let head = Request::new(command, AnswerTo::nobody(), CallSpan::default());
+            let head = Request::new(command, AnswerTo::no_caller(), CallSpan::default());
             let key = Key::new("c", "s", &number.to_string());
-            part.push(Pending::undecided(Chain::new(key, head, Instant::now())), *bytes);
+            part.push(PendingRow::undecided(KeyQueue::new(key, head, Instant::now())), *bytes);
         }
         part
     }
@@ -132,7 +144,7 @@ mod tests {
             (vec![HALF, HALF, 1], vec![vec![HALF, 1], vec![HALF]]),
             (vec![3 * HALF, 1, HALF, HALF], vec![vec![HALF, HALF], vec![1], vec![3 * HALF]]),
         ] {
-            let made = part(&rows).in_parts(|bytes| *bytes);
+            let made = part(&rows).split_by_size(|bytes| *bytes);
             for part in &made {
                 assert_eq!(part.pending.len(), part.rows.len());
             }

@@ -1,4 +1,4 @@
-//! A statement of claims and settlements on its way: given up when it takes too long, and counted.
+//! Sends a statement of claims and settlements with a timeout, and counts it.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::metrics::Statement;
 use crate::store::{Fault, StoreError};
 use crate::traces::BatchSpan;
 
-/// How long a statement may take before its connection is given up. Longer than the server's own
-/// statement timeout, which is certain.
+/// How long a statement may take before its connection is given up. Longer than the store's own statement timeout, after
+/// which the outcome is certain.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Carries out a statement on so many rows. One that does not answer is given up with its connection; whether it was
-/// applied is unknown. An outdated server sends none.
+/// Carries out a statement on this number of rows. Gives up a statement that is not answered, and its connection; whether it
+/// was applied is unknown. A server that is behind the schema fence sends no statement.
 pub(in crate::ledger::claims) async fn within<T>(
     shared: &Shared,
     batch: &BatchSpan,
@@ -22,7 +22,7 @@ pub(in crate::ledger::claims) async fn within<T>(
     statement: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     shared.outdated.check()?;
-    shared.pulse.sent();
+    shared.last_response.sent();
     let mut span = batch.statement(name.name(), rows);
     let sent = std::time::Instant::now();
     let done = crash::around(timeout(STATEMENT_TIMEOUT, statement)).await;
@@ -32,10 +32,10 @@ pub(in crate::ledger::claims) async fn within<T>(
             match &done {
                 Err(StoreError::Unknown(_)) => {}
                 Err(error) => {
-                    shared.pulse.answered();
+                    shared.last_response.answered();
                     shared.outdated.notice(error);
                 }
-                Ok(_) => shared.pulse.answered(),
+                Ok(_) => shared.last_response.answered(),
             }
             done
         }
@@ -48,7 +48,7 @@ pub(in crate::ledger::claims) async fn within<T>(
     done
 }
 
-/// As metrics and traces call it.
+/// The label of metrics and traces.
 fn kind(error: &StoreError) -> &'static str {
     match error {
         StoreError::Unknown(_) => "unknown",

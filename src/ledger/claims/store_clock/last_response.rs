@@ -1,5 +1,5 @@
-//! Since when claims and settlements wait for an answer of the store: what the health of this server shows
-//! besides its own heartbeat, which has a connection of its own.
+//! How long claims and settlements have waited for a response of the store: an input of this server's health, next to its
+//! heartbeat, which has a separate connection.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,30 +9,30 @@ use crate::ledger::runtime::{Instant, Mutex};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
-    /// The oldest statement since which no session was answered.
+pub(crate) struct LastResponse {
+    /// When the oldest statement was sent since which no session had a response.
     since: Mutex<Option<Instant>>,
     sent: AtomicU64,
 }
 
-impl Pulse {
-    /// A statement was sent.
+impl LastResponse {
+    /// Notes that a statement was sent.
     pub(in crate::ledger::claims) fn sent(&self) {
         self.sent.fetch_add(1, Ordering::Relaxed);
         self.since().get_or_insert_with(Instant::now);
     }
 
-    /// How many statements were sent since the start.
+    /// Number of statements sent since the start.
     pub(crate) fn count(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Some session was answered, whatever the answer was.
+    /// Notes that the store responded to a session, with whatever result.
     pub(in crate::ledger::claims) fn answered(&self) {
         *self.since() = None;
     }
 
-    /// For how long nobody has been answered, although somebody waits.
+    /// How long no session has had a response while at least one waits for it.
     pub(crate) fn unanswered_for(&self) -> Duration {
         let since = *self.since();
         since.map_or(Duration::ZERO, |since| Instant::now().saturating_duration_since(since))

@@ -1,5 +1,5 @@
-//! Every interleaving of a key's holder, its waiting calls, a claim that does not wait, and callers that go away: while
-//! no call looks, no call may rest that a look would answer otherwise.
+//! Every interleaving of a key's holder, its waiting calls, a claim that does not wait, and callers that go away: while no
+//! call looks, no call may rest that a look would answer differently.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use uuid::Uuid;
 use super::*;
 use crate::domain::Span;
 
-/// The claims: 0 does not wait. Of those that wait 1 and 2 are the same claim.
+/// The claims: 0 does not wait. Of those that wait, 1 and 2 are the same claim.
 const SAME_AS: [u128; CALLS + 1] = [7, 1, 1, 3, 4];
-/// How many calls wait.
+/// Number of waiting calls.
 const CALLS: usize = 4;
 /// How often a holder may fail.
 const FAILURES: u8 = 3;
@@ -27,17 +27,17 @@ enum Entry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
+enum ModelCall {
     Rests,
     /// It was called to look, and its look has not reached the store.
     Called,
     /// Its look is decided, and the room does not know yet.
-    Found(Answer),
+    Found(LookResult),
     Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum LookResult {
     Granted,
     Held,
     Final,
@@ -46,32 +46,32 @@ enum Answer {
 #[derive(Clone, Debug)]
 struct World {
     entry: Entry,
-    calls: [Call; CALLS + 1],
-    line: Line,
+    calls: [ModelCall; CALLS + 1],
+    line: KeyWaiters,
     failures: u8,
 }
 
 impl World {
     fn new() -> World {
-        let mut line = Line::default();
+        let mut line = KeyWaiters::default();
         for number in 1..=CALLS {
-            line.enter(number as Seat, Who::Claims(claimant(number)));
+            line.enter(number as Seat, WaiterKind::Claims(claimant(number)));
         }
-        let mut calls = [Call::Rests; CALLS + 1];
-        calls[0] = Call::Gone;
+        let mut calls = [ModelCall::Rests; CALLS + 1];
+        calls[0] = ModelCall::Gone;
         World { entry: Entry::HeldBy(0), calls, line, failures: 0 }
     }
 
     fn called(mut self, seats: &[Seat]) -> World {
         for seat in seats {
             let call = &mut self.calls[usize::try_from(*seat).expect("few calls")];
-            assert_eq!(*call, Call::Rests, "a call is called once until it has looked");
-            *call = Call::Called;
+            assert_eq!(*call, ModelCall::Rests, "a call is called once until it has looked");
+            *call = ModelCall::Called;
         }
         self
     }
 
-    /// The entry is written, and the room hears of it.
+    /// Writes the entry, and reports it to the room.
     fn written(mut self, entry: Entry) -> World {
         self.entry = entry;
         let sight = match entry {
@@ -84,12 +84,12 @@ impl World {
     }
 
     fn leaves(mut self, number: usize) -> World {
-        self.calls[number] = Call::Gone;
+        self.calls[number] = ModelCall::Gone;
         let seats = self.line.leave(number as Seat);
         self.called(&seats)
     }
 
-    /// All that may happen next.
+    /// All states that may follow.
     fn next(&self) -> Vec<World> {
         let mut all = Vec::new();
         match self.entry {
@@ -104,15 +104,15 @@ impl World {
         }
         for (number, same_as) in (1..=CALLS).map(|number| (number, SAME_AS[number])) {
             match self.calls[number] {
-                Call::Called => {
+                ModelCall::Called => {
                     let (answer, write) = match self.entry {
-                        Entry::Free => (Answer::Granted, Some(Entry::HeldBy(number))),
-                        Entry::HeldBy(holder) if SAME_AS[holder] == same_as => (Answer::Granted, None),
-                        Entry::HeldBy(_) => (Answer::Held, None),
-                        Entry::Done => (Answer::Final, None),
+                        Entry::Free => (LookResult::Granted, Some(Entry::HeldBy(number))),
+                        Entry::HeldBy(holder) if SAME_AS[holder] == same_as => (LookResult::Granted, None),
+                        Entry::HeldBy(_) => (LookResult::Held, None),
+                        Entry::Done => (LookResult::Final, None),
                     };
                     let mut looked = self.clone();
-                    looked.calls[number] = Call::Found(answer);
+                    looked.calls[number] = ModelCall::Found(answer);
                     all.push(match write {
                         Some(entry) => looked.written(entry),
                         None => looked,
@@ -120,27 +120,29 @@ impl World {
                     // Its caller goes away before it looked.
                     all.push(self.clone().leaves(number));
                 }
-                Call::Found(Answer::Held) => {
+                ModelCall::Found(LookResult::Held) => {
                     let mut waiting = self.clone();
-                    waiting.calls[number] = Call::Rests;
+                    waiting.calls[number] = ModelCall::Rests;
                     let seats = waiting.line.looked(number as Seat, Looked::Held);
                     all.push(waiting.called(&seats));
                     all.push(self.clone().leaves(number));
                 }
-                // It is answered, or its caller goes away before that: it may have been granted the key all the same.
-                Call::Found(Answer::Granted | Answer::Final) => all.push(self.clone().leaves(number)),
-                Call::Rests | Call::Gone => {}
+                // It is answered, or its caller goes away before that: it may have been granted the key nevertheless.
+                ModelCall::Found(LookResult::Granted | LookResult::Final) => {
+                    all.push(self.clone().leaves(number));
+                }
+                ModelCall::Rests | ModelCall::Gone => {}
             }
         }
         all
     }
 
-    /// What must not be, while no call looks.
+    /// The invariant, while no call looks.
     fn check(&self) {
-        if self.calls.iter().any(|call| matches!(call, Call::Called | Call::Found(_))) {
+        if self.calls.iter().any(|call| matches!(call, ModelCall::Called | ModelCall::Found(_))) {
             return;
         }
-        for number in (1..=CALLS).filter(|number| self.calls[*number] == Call::Rests) {
+        for number in (1..=CALLS).filter(|number| self.calls[*number] == ModelCall::Rests) {
             let right = match self.entry {
                 Entry::HeldBy(holder) => SAME_AS[holder] != SAME_AS[number],
                 Entry::Free | Entry::Done => false,

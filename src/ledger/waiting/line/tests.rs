@@ -14,18 +14,18 @@ fn held_by(number: u128) -> Sight {
     Sight::Held(claimant(number), SECOND)
 }
 
-/// The Claims 1, 2, 3 and so on; and a Lookup behind them, which has the seat 9.
-fn line(claims: u64) -> Line {
-    let mut line = Line::default();
+/// Claims 1, 2, 3 and so on, and a Lookup behind them with seat 9.
+fn line(claims: u64) -> KeyWaiters {
+    let mut line = KeyWaiters::default();
     for seat in 1..=claims {
-        line.enter(seat, Who::Claims(claimant(u128::from(seat))));
+        line.enter(seat, WaiterKind::Claims(claimant(u128::from(seat))));
     }
-    line.enter(9, Who::LooksUp);
+    line.enter(9, WaiterKind::LooksUp);
     line
 }
 
 #[test]
-fn a_settled_entry_is_looked_at_by_all() {
+fn all_calls_look_at_a_settled_entry() {
     let mut line = line(3);
     assert_eq!(line.seen(&Sight::Settled, false), [1, 2, 3, 9]);
     assert_eq!(line.seen(&Sight::Settled, true), NONE, "they look already");
@@ -41,7 +41,7 @@ fn a_settled_entry_is_looked_at_by_all() {
 }
 
 #[test]
-fn of_the_claims_only_the_first_looks_when_the_key_may_be_granted() {
+fn of_the_claims_only_the_first_looks_at_a_claimable_key() {
     let mut line = line(3);
     assert_eq!(line.seen(&Sight::Claimable, false), [1]);
     assert_eq!(line.seen(&Sight::Claimable, true), NONE, "it looks already");
@@ -53,7 +53,7 @@ fn of_the_claims_only_the_first_looks_when_the_key_may_be_granted() {
 }
 
 #[test]
-fn where_a_look_is_granted_nothing_the_next_one_looks() {
+fn the_next_claim_looks_after_a_look_without_a_grant() {
     for (what, end) in [("refused, or its caller is gone", None), ("backoff", Some(Looked::Nothing))] {
         let mut line = line(3);
         let mut called = line.seen(&Sight::Claimable, false);
@@ -69,7 +69,7 @@ fn where_a_look_is_granted_nothing_the_next_one_looks() {
 }
 
 #[test]
-fn where_a_look_finds_a_holder_the_others_do_not_look() {
+fn a_look_that_finds_a_holder_lets_no_other_call_look() {
     let mut line = line(3);
     assert_eq!(line.seen(&Sight::Claimable, false), [1]);
     assert_eq!(line.looked(1, Looked::Held), NONE);
@@ -85,7 +85,7 @@ fn where_a_look_finds_a_holder_the_others_do_not_look() {
 #[test]
 fn the_same_claim_looks_when_its_own_claim_is_granted() {
     let mut line = line(3);
-    line.enter(4, Who::Claims(claimant(2)));
+    line.enter(4, WaiterKind::Claims(claimant(2)));
     for polled in [false, true] {
         assert_eq!(line.seen(&held_by(8), polled), NONE, "another's");
         assert_eq!(line.seen(&held_by(2), polled), [2, 4]);
@@ -118,7 +118,7 @@ fn a_look_that_failed_is_repeated_at_the_next_poll_and_calls_no_other() {
 }
 
 #[test]
-fn what_is_not_due_is_looked_at_by_no_call() {
+fn no_call_looks_before_the_next_attempt_is_due() {
     let mut line = line(2);
     assert_eq!(line.seen(&Sight::NotDue(SECOND), true), NONE);
     assert_eq!(line.is_claimable(), [1], "once it is due");
@@ -126,8 +126,8 @@ fn what_is_not_due_is_looked_at_by_no_call() {
 
 #[test]
 fn a_lookup_looks_only_when_the_entry_is_settled() {
-    let mut line = Line::default();
-    line.enter(1, Who::LooksUp);
+    let mut line = KeyWaiters::default();
+    line.enter(1, WaiterKind::LooksUp);
     assert!(!line.has_claims());
     for sight in [Sight::Claimable, held_by(1), Sight::NotDue(SECOND)] {
         assert_eq!(line.seen(&sight, true), NONE, "{sight:?}");

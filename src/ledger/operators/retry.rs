@@ -1,4 +1,4 @@
-//! The session of a desk, and the second try of its jobs.
+//! The session of an operator task, and the retry of its jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,40 +13,41 @@ use crate::ledger::runtime::{Instant, timeout};
 use crate::ledger::tasks::opened;
 use crate::store::{Fault, Purpose, Session, Store, StoreError};
 
-/// How long a job may take, its second try included.
+/// How long a job may take, its retry included.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// A connection that is gone fails at once. What fails later than this is not tried again.
+/// A connection that is gone fails immediately. A job that fails later than this is not retried.
 const AGAIN_WITHIN: Duration = Duration::from_secs(5);
-/// A session that was idle for longer is asked for a sign of life before a job uses it.
+/// A session that was idle for longer is pinged before a job uses it.
 const FRESH: Duration = Duration::from_millis(100);
-/// How long it may take to give one. After a failover nobody may answer on the old connection, nor end it: an
-/// operator must not wait as long as a job may take to find that out.
+/// Time limit of the ping. After a failover the old connection may neither answer nor end: an operator must not wait for that as
+/// long as a job may take.
 const ALIVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Whom to answer.
+/// Where the answer is sent.
 pub(super) type ReplySender<T> = oneshot::Sender<Result<T, Rejection>>;
 
-/// What one try of a job came to.
-pub(crate) type Tried<T> = Result<Result<T, Rejection>, StoreError>;
+/// The result of one try of a job.
+pub(crate) type JobResult<T> = Result<Result<T, Rejection>, StoreError>;
 
 /// Whether an earlier try of the same job may have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
-    /// It was not, or there was none.
+    /// It was not applied, or there was none.
     NotSent,
-    /// Nobody knows. What the request's id is found under was done by this very job.
+    /// Unknown. A change with the id of the request was made by this job.
     Sent,
 }
 
-/// One try at what only reads.
-pub(super) type ReadJob<A, T> = for<'s> fn(&'s mut dyn Session, &'s A) -> BoxFuture<'s, Tried<T>>;
+/// One try of a read.
+pub(super) type ReadJob<A, T> = for<'s> fn(&'s mut dyn Session, &'s A) -> BoxFuture<'s, JobResult<T>>;
 
-/// One try at what may change something.
-pub(super) type ChangeJob<A, T> = for<'s> fn(&'s mut dyn Session, &'s A, Before) -> BoxFuture<'s, Tried<T>>;
+/// One try of a change.
+pub(super) type ChangeJob<A, T> =
+    for<'s> fn(&'s mut dyn Session, &'s A, Before) -> BoxFuture<'s, JobResult<T>>;
 
-/// A task's session. Between two jobs the store may have been restarted: what fails on the old connection is
-/// tried once more on a new one.
-pub(super) struct Tries {
+/// The session of a task. The store may be restarted between two jobs: what fails on the old connection is retried once on a
+/// new one.
+pub(super) struct RetryingSession {
     store: Arc<dyn Store>,
     purpose: Purpose,
     session: Option<Box<dyn Session>>,
@@ -54,13 +55,12 @@ pub(super) struct Tries {
     answered: Instant,
 }
 
-impl Tries {
-    pub(super) fn new(store: Arc<dyn Store>, purpose: Purpose) -> Tries {
-        Tries { store, purpose, session: None, answered: Instant::now() }
+impl RetryingSession {
+    pub(super) fn new(store: Arc<dyn Store>, purpose: Purpose) -> RetryingSession {
+        RetryingSession { store, purpose, session: None, answered: Instant::now() }
     }
 
-    /// Carries out what may change something, and answers. The work finds out by the request's id whether an
-    /// earlier try was applied.
+    /// Carries out a change, and answers. The work finds out by the request's id whether an earlier try was applied.
     pub(super) async fn change<A: Sync, T>(
         &mut self,
         reply: ReplySender<T>,
@@ -88,7 +88,7 @@ impl Tries {
         let _gone = reply.send(answer);
     }
 
-    /// Carries out what changes nothing, and answers: no outcome of it is unknown.
+    /// Carries out a read, and answers: no outcome of it is unknown.
     pub(super) async fn read<A: Sync, T>(&mut self, reply: ReplySender<T>, asked: &A, work: ReadJob<A, T>) {
         let tried = timeout(ANSWER_WITHIN, self.read_twice(asked, work)).await;
         let answer = match tried {
@@ -106,7 +106,7 @@ impl Tries {
         let _gone = reply.send(answer);
     }
 
-    /// The session, proved alive if it was idle.
+    /// The session, pinged if it was idle.
     async fn session(&mut self) -> Result<&mut dyn Session, StoreError> {
         if let Some(session) = &mut self.session
             && self.answered.elapsed() > FRESH
@@ -117,7 +117,7 @@ impl Tries {
         opened(&*self.store, self.purpose, &mut self.session).await
     }
 
-    async fn change_twice<A: Sync, T>(&mut self, asked: &A, work: ChangeJob<A, T>) -> Tried<T> {
+    async fn change_twice<A: Sync, T>(&mut self, asked: &A, work: ChangeJob<A, T>) -> JobResult<T> {
         let began = Instant::now();
         let session = self.session().await?;
         let error = match work(session, asked, Before::NotSent).await {
@@ -131,7 +131,7 @@ impl Tries {
         let StoreError::Unknown(text) = error else {
             return work(session?, asked, Before::NotSent).await;
         };
-        // A refusal may come of what the first try has done: it is no proof that nothing was changed.
+        // A refusal may follow from what the first try has done: it does not prove that nothing was changed.
         match session {
             Ok(session) => match work(session, asked, Before::Sent).await {
                 Ok(Ok(done)) => Ok(Ok(done)),
@@ -141,7 +141,7 @@ impl Tries {
         }
     }
 
-    async fn read_twice<A: Sync, T>(&mut self, asked: &A, work: ReadJob<A, T>) -> Tried<T> {
+    async fn read_twice<A: Sync, T>(&mut self, asked: &A, work: ReadJob<A, T>) -> JobResult<T> {
         let began = Instant::now();
         let session = self.session().await?;
         let error = match work(session, asked).await {
@@ -154,7 +154,7 @@ impl Tries {
         work(opened(&*self.store, self.purpose, &mut self.session).await?, asked).await
     }
 
-    /// Whether a new connection may do better. The old one is given up.
+    /// Whether a retry on a new connection may help. The old connection is given up.
     fn worth_another(&mut self, error: &StoreError, began: Instant) -> bool {
         let session_at_fault = match error {
             StoreError::Unknown(_)

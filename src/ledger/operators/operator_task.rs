@@ -1,6 +1,6 @@
-//! A desk: one task that carries out one job after the other, on its own session. Jobs never wait behind claims, nor
+//! The operator task: it carries out one job after the other, on a separate session, so that jobs never wait behind claims, nor
 //! claims behind jobs. Principals are served round robin: one that sends many requests delays another by two jobs, not
-//! by all of its own, and does not take the room in which the others wait.
+//! by all of its requests, and does not take the places in which the others wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,43 +10,45 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::places::{Bounds, Permit, Places};
-use super::tries::{ChangeJob, ReadJob, Tries};
+use super::places::{Bounds, FairPlaces, Permit};
+use super::retry::{ChangeJob, ReadJob, RetryingSession};
 use crate::domain::Rejection;
-use crate::ledger::outdated::Outdated;
 use crate::ledger::refusals::{draining, lost, store_unavailable};
 use crate::ledger::runtime::spawn;
+use crate::ledger::schema_fence::SchemaFence;
 use crate::ledger::tasks::supervised;
 use crate::store::{Purpose, Store};
 
-/// One job is carried out and one waits in the task's channel, so that the session is never idle between two jobs. The
-/// wait is bounded by the deadline of the call; the bound here is for a call that has none.
+/// One job runs and one waits in the task's channel, so that the session is never idle between two jobs. The wait is bounded by
+/// the deadline of the call; the bound here is for a call without one.
 const JOBS: Bounds =
     Bounds { what: "requests of operators", places: 2, waiting: 64, wait: Duration::from_mins(1) };
 
-type Job = Box<dyn for<'d> FnOnce(&'d mut Tries) -> BoxFuture<'d, ()> + Send>;
+type Job = Box<dyn for<'d> FnOnce(&'d mut RetryingSession) -> BoxFuture<'d, ()> + Send>;
 
-pub(super) struct Desk {
+pub(super) struct OperatorTask {
     jobs: mpsc::Sender<Job>,
-    places: Places,
-    outdated: Outdated,
+    places: FairPlaces,
+    outdated: SchemaFence,
 }
 
-impl Desk {
+impl OperatorTask {
     pub(super) fn start(
         name: &'static str,
         purpose: Purpose,
         store: Arc<dyn Store>,
         tasks: &TaskTracker,
         stop: CancellationToken,
-        outdated: Outdated,
-    ) -> Desk {
+        outdated: SchemaFence,
+    ) -> OperatorTask {
         let (jobs, waiting) = mpsc::channel(JOBS.places);
-        // They outlive the task, should it die of a bug.
+        // They outlive the task, in case it panics.
         let waiting = Arc::new(Mutex::new(waiting));
-        let work = move || run(Tries::new(Arc::clone(&store), purpose), Arc::clone(&waiting), stop.clone());
+        let work = move || {
+            run(RetryingSession::new(Arc::clone(&store), purpose), Arc::clone(&waiting), stop.clone())
+        };
         spawn(tasks, outdated.clone().until(supervised(name, work)));
-        Desk { jobs, places: Places::new(JOBS), outdated }
+        OperatorTask { jobs, places: FairPlaces::new(JOBS), outdated }
     }
 
     /// Carries out a read for a principal, unless its caller has gone.
@@ -65,10 +67,10 @@ impl Desk {
     {
         let permit = self.places.take(principal).await?;
         let (reply, answer) = oneshot::channel();
-        self.send(permit, move |tries| {
+        self.send(permit, move |session| {
             Box::pin(async move {
                 if !reply.is_closed() {
-                    tries.read(reply, &asked, work).await;
+                    session.read(reply, &asked, work).await;
                 }
             })
         })
@@ -76,7 +78,7 @@ impl Desk {
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    /// Carries out a change for a principal. Once it has begun it is carried out to its end, also if its caller has gone.
+    /// Carries out a change for a principal. Once it has begun it is finished, even if its caller has gone.
     ///
     /// # Errors
     /// `OVERLOADED`, `DRAINING`, and those of the change.
@@ -92,7 +94,7 @@ impl Desk {
     {
         let permit = self.places.take(principal).await?;
         let (reply, answer) = oneshot::channel();
-        self.send(permit, move |tries| Box::pin(async move { tries.change(reply, &asked, work).await }))
+        self.send(permit, move |session| Box::pin(async move { session.change(reply, &asked, work).await }))
             .await?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
@@ -100,11 +102,11 @@ impl Desk {
     /// Sends a job to the task. Its place is free again when the job has ended, or is dropped with the task.
     async fn send<J>(&self, permit: Permit, job: J) -> Result<(), Rejection>
     where
-        J: for<'d> FnOnce(&'d mut Tries) -> BoxFuture<'d, ()> + Send + 'static,
+        J: for<'d> FnOnce(&'d mut RetryingSession) -> BoxFuture<'d, ()> + Send + 'static,
     {
-        let job: Job = Box::new(move |tries| {
+        let job: Job = Box::new(move |session| {
             Box::pin(async move {
-                job(tries).await;
+                job(session).await;
                 drop(permit);
             })
         });
@@ -113,7 +115,11 @@ impl Desk {
     }
 }
 
-async fn run(mut tries: Tries, waiting: Arc<Mutex<mpsc::Receiver<Job>>>, stop: CancellationToken) {
+async fn run(
+    mut session: RetryingSession,
+    waiting: Arc<Mutex<mpsc::Receiver<Job>>>,
+    stop: CancellationToken,
+) {
     let mut waiting = waiting.lock().await;
     loop {
         let job = tokio::select! {
@@ -122,6 +128,6 @@ async fn run(mut tries: Tries, waiting: Arc<Mutex<mpsc::Receiver<Job>>>, stop: C
             job = waiting.recv() => job,
         };
         let Some(job) = job else { return };
-        job(&mut tries).await;
+        job(&mut session).await;
     }
 }

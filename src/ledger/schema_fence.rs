@@ -1,5 +1,5 @@
-//! The end of a binary that the store does not serve any more: a newer one has begun to use what this one does not
-//! know. From the moment at which this is noticed nothing more is written, and everybody is refused.
+//! The schema fence: a newer binary has begun to use something that this one does not know. From the moment at which this
+//! binary notices it, it writes nothing more, and refuses every call.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,15 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store::{Fault, StoreError};
 
-/// Whether it was noticed.
+/// Set once it was noticed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outdated {
+pub(crate) struct SchemaFence {
     noticed: CancellationToken,
     why: Arc<OnceLock<String>>,
 }
 
-impl Outdated {
-    /// Looks whether an error tells of it.
+impl SchemaFence {
+    /// Checks whether an error reports it.
     pub(in crate::ledger) fn notice(&self, error: &StoreError) {
         if let StoreError::NotApplied(Fault::Outdated(why)) = error
             && self.why.set(why.clone()).is_ok()
@@ -25,12 +25,12 @@ impl Outdated {
         }
     }
 
-    /// Says why, once it was noticed.
+    /// The reason, once it was noticed.
     pub(in crate::ledger) fn why(&self) -> Option<&String> {
         self.why.get()
     }
 
-    /// The answer to every statement that is not sent any more.
+    /// The error of every statement from then on.
     pub(in crate::ledger) fn check(&self) -> Result<(), StoreError> {
         self.why().map_or(Ok(()), |why| Err(StoreError::NotApplied(Fault::Outdated(why.clone()))))
     }
@@ -41,7 +41,7 @@ impl Outdated {
         self.why().cloned().unwrap_or_default()
     }
 
-    /// Does a task's work until it was noticed. What is under way then is given up with its connection.
+    /// Runs a task until it is noticed. A statement in flight is then given up with its connection.
     pub(in crate::ledger) async fn until(self, work: impl Future<Output = ()>) {
         tokio::select! {
             biased;

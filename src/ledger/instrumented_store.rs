@@ -1,4 +1,4 @@
-//! The store of a ledger: it counts how its sessions are opened.
+//! The instrumented store of a ledger: it counts the sessions that are opened, and the attempts that fail.
 
 use std::sync::Arc;
 
@@ -8,23 +8,24 @@ use crate::metrics::Metrics;
 use crate::store::{Purpose, Session, Store, StoreError};
 
 /// See the module.
-pub(super) struct Opening {
+pub(super) struct InstrumentedStore {
     store: Arc<dyn Store>,
     metrics: Metrics,
 }
 
-impl Opening {
-    pub(super) fn new(store: Arc<dyn Store>, metrics: Metrics) -> Opening {
+impl InstrumentedStore {
+    pub(super) fn new(store: Arc<dyn Store>, metrics: Metrics) -> InstrumentedStore {
         for purpose in Purpose::ALL {
             metrics.upkeep().may_be_opened(purpose.name());
         }
-        let told = metrics.clone();
-        store.tell_of_replaced(Box::new(move |purpose, done| told.upkeep().replaced(purpose.name(), done)));
-        Opening { store, metrics }
+        let counted = metrics.clone();
+        store
+            .tell_of_replaced(Box::new(move |purpose, done| counted.upkeep().replaced(purpose.name(), done)));
+        InstrumentedStore { store, metrics }
     }
 }
 
-/// A session that is being opened. One that is given up has failed.
+/// An attempt to open a session. If it is dropped early, it has failed.
 struct Attempt<'a> {
     metrics: &'a Metrics,
     purpose: Purpose,
@@ -38,7 +39,7 @@ impl Drop for Attempt<'_> {
 }
 
 #[async_trait]
-impl Store for Opening {
+impl Store for InstrumentedStore {
     fn describe(&self) -> String {
         self.store.describe()
     }
@@ -114,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_is_refused_or_given_up_has_failed() {
         let metrics = Metrics::new().expect("metrics");
-        let store = Opening::new(Arc::new(Closed), metrics.clone());
+        let store = InstrumentedStore::new(Arc::new(Closed), metrics.clone());
         for purpose in [Purpose::Purge, Purpose::Purge, Purpose::Reads] {
             let opened = tokio::time::timeout(Duration::from_millis(20), store.open(purpose)).await;
             assert!(!matches!(opened, Ok(Ok(_))), "{purpose:?}");

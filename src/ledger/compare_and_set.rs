@@ -1,13 +1,13 @@
-//! Looking, deciding and writing, until nobody came in between.
+//! The compare-and-set loop of an operator's change: look, decide and write, until no other writer intervened.
 
 use crate::common::crash;
 use crate::domain::{Reason, Rejection};
 use crate::store::{Fault, StoreError, WriteResult};
 
-/// How often an operator's change may lose against others before it is refused.
+/// How often an operator's change may lose a race before it is refused.
 pub(super) const ROUNDS_MAX: usize = 8;
 
-/// Whether a write was done; else somebody came in between, with this very request or with another: look again.
+/// Whether a write was done; `false` if another writer intervened, with the same request or with another one: look again.
 ///
 /// # Errors
 /// Those of the store.
@@ -23,10 +23,10 @@ pub(super) async fn done(
     }
 }
 
-/// The refusal after too many rounds; `who` fights over `what`.
+/// The refusal after too many rounds: too many of `who` compete for `what`.
 pub(super) fn contended(who: &str, what: &str) -> Rejection {
     Rejection::new(
         Reason::Overloaded,
-        format!("too many {who} {what} at once; nothing was changed: try again later"),
+        format!("too many {who} {what} concurrently; nothing was changed: try again later"),
     )
 }
