@@ -20,7 +20,7 @@ impl InstrumentedStore {
         }
         let counted = metrics.clone();
         store
-            .tell_of_replaced(Box::new(move |purpose, done| counted.upkeep().replaced(purpose.name(), done)));
+            .on_session_rotation(Box::new(move |purpose, done| counted.upkeep().replaced(purpose.name(), done)));
         InstrumentedStore { store, metrics }
     }
 }

@@ -1,26 +1,26 @@
-//! The system's clock: its one home. Postgres has a clock of its own; this one serves `SQLite`.
+//! The system's clock, for `SQLite`. Postgres uses the clock of the database.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::domain::{ClockLimits, Span, StoreTime, TOKEN_OFFSET_STEP_MAX};
 
-/// The day from which this release is: no clock that is right shows an earlier one. Raised at each release (a test compares it
-/// with the changelog): 2026-01-01.
+/// The day of this release: no correct clock shows an earlier one. Raised at each release (a test compares it with the
+/// changelog): 2026-01-01.
 pub const RELEASED: StoreTime = StoreTime(1_767_225_600_000_000);
 
-/// How far a clock may be ahead of its mark: a year, and more than one step of `token_offset`, which moves both.
+/// How far a clock may be ahead of its mark: a year, and more than one step of `token_offset`, which moves both clock and mark.
 const JUMP_MAX: Span = Span::from_days(367);
 const _: () = assert!(JUMP_MAX.micros() > TOKEN_OFFSET_STEP_MAX.micros(), "an operator's step is not a jump");
 
-/// What the clocks of stores may show.
+/// The bounds on readings of stores' clocks.
 pub const CLOCK_LIMITS: ClockLimits = ClockLimits { earliest: RELEASED, jump_max: JUMP_MAX };
 
-/// A clock that can be replaced.
+/// A replaceable clock.
 pub trait Clock: Send + Sync + 'static {
     /// The present instant.
     fn now(&self) -> StoreTime;
 
-    /// What it may show. A clock that a test sets may show anything.
+    /// The bounds on its readings. A clock of a test may show anything.
     fn limits(&self) -> ClockLimits {
         ClockLimits::NONE
     }

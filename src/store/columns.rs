@@ -1,8 +1,8 @@
-//! The columns of `entries`, once: the row, the list that every statement selects, how the one is read from the
-//! other, and what a replacement writes are made of this table. (The insert of first grants writes fewer: it names its own.)
+//! The single table of the columns of `entries`. The row, the select list of every statement, the reading of rows, and the
+//! columns that a replacement writes are generated from it. (The insert of first grants writes fewer columns, and names them.)
 //!
-//! Most columns may be empty: a column is empty where its value follows from the others, which is the rule for a
-//! claim that is granted and completed once. `row.rs` says what follows from what.
+//! Most columns are nullable: a column is null if its value follows from the others, as for a claim that is granted and
+//! completed once. `row.rs` defines what follows from what.
 
 use uuid::Uuid;
 
@@ -54,13 +54,13 @@ macro_rules! entry_columns {
 }
 pub(super) use entry_columns;
 
-/// How a row of a statement becomes one of `entries`: the columns stand side by side in the order of the list, and the
-/// first of them at `place`. They are read by position, since looking up all their names takes longer, for each row,
-/// than all else that is done with it.
+/// Reads a row of `entries` from a row of a statement: the columns are adjacent in the order of the list, the first of them at
+/// the index `first`. They are read by index, since looking up all names takes longer, for each row, than everything else that
+/// is done with it.
 pub(super) trait ReadAt<'r, R>: Sized {
     /// # Errors
-    /// Which column cannot be read, and why.
-    fn read_at(row: &'r R, place: usize) -> Result<Self, (&'static str, sqlx::Error)>;
+    /// The column that cannot be read, and why.
+    fn read_at(row: &'r R, first: usize) -> Result<Self, (&'static str, sqlx::Error)>;
 }
 
 macro_rules! row {
@@ -80,18 +80,18 @@ macro_rules! row {
             $($fixed_type: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)*
             $($type: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)*
         {
-            fn read_at(row: &'r R, place: usize) -> Result<Row, (&'static str, sqlx::Error)> {
-                // The fields are read in the order in which they stand here, which is that of the list.
-                let mut next = place;
-                let mut place = || {
+            fn read_at(row: &'r R, first: usize) -> Result<Row, (&'static str, sqlx::Error)> {
+                // Rust evaluates the fields in the order of this literal, which is the order of the list.
+                let mut next = first;
+                let mut index = || {
                     next += 1;
                     next - 1
                 };
                 Ok(Row {
-                    key: row.try_get(place()).map_err(|error| ("key", error))?,
-                    version: row.try_get(place()).map_err(|error| ("version", error))?,
-                    $($fixed: row.try_get(place()).map_err(|error| (stringify!($fixed), error))?,)*
-                    $($name: row.try_get(place()).map_err(|error| (stringify!($name), error))?,)*
+                    key: row.try_get(index()).map_err(|error| ("key", error))?,
+                    version: row.try_get(index()).map_err(|error| ("version", error))?,
+                    $($fixed: row.try_get(index()).map_err(|error| (stringify!($fixed), error))?,)*
+                    $($name: row.try_get(index()).map_err(|error| (stringify!($name), error))?,)*
                 })
             }
         }
@@ -120,8 +120,7 @@ macro_rules! empty_list {
 }
 pub(super) use empty_list;
 
-/// The columns that every statement which reads entries selects, in their order and side by side. No other column of
-/// such a statement is named `key`.
+/// The select list of every statement that reads entries. No other column of such a statement is named `key`.
 macro_rules! columns {
     () => {
         crate::store::columns::entry_columns!(select_list)
@@ -129,7 +128,7 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// The same columns of no entry, for a row in which a statement says something else.
+/// The same columns as nulls, for a row in which a statement returns something else.
 macro_rules! no_columns {
     () => {
         crate::store::columns::entry_columns!(empty_list)

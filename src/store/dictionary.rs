@@ -1,7 +1,7 @@
-//! What repeats in rows is a number there: consumers, sources, principals, and the terms of grants.
+//! Dictionary encoding: consumers, sources, principals and the terms of grants are stored as numbers.
 //!
-//! What a connection has learnt is forgotten with it: another database may stand behind the next one, where the
-//! same number means something else.
+//! Each connection caches the numbers that it has read, and drops the cache when it closes: the next connection may lead to
+//! another database, where the same number means something else.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
@@ -13,10 +13,10 @@ use super::numbers::on_expiry;
 use super::{Fault, StoreError};
 use crate::domain::{Entry, Span, Terms};
 
-/// How many values of a kind one connection remembers.
+/// The number of values of each kind that one connection caches.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// What one connection has learnt.
+/// The cache of one connection.
 #[derive(Default)]
 pub(super) struct Dictionary {
     pub(super) consumers: Numbers<String>,
@@ -38,7 +38,7 @@ impl<T> Default for Numbers<T> {
 }
 
 impl<T: Eq + Hash + Clone> Numbers<T> {
-    /// The number of a value, where it was learnt.
+    /// The number of a value; `None` if it was not learnt.
     pub(super) fn of<Q: Hash + Eq + ?Sized>(&self, value: &Q) -> Option<i32>
     where
         T: Borrow<Q>,
@@ -46,7 +46,7 @@ impl<T: Eq + Hash + Clone> Numbers<T> {
         self.numbers.get(value).copied()
     }
 
-    /// The same of a value that must have been learnt before.
+    /// The number of a value that must have been learnt before.
     pub(super) fn known<Q: Hash + Eq + ?Sized>(&self, value: &Q) -> Result<i32, StoreError>
     where
         T: Borrow<Q>,
@@ -55,7 +55,7 @@ impl<T: Eq + Hash + Clone> Numbers<T> {
         self.of(value).ok_or_else(unknown)
     }
 
-    /// The value of a number, where it was learnt.
+    /// The value of a number; `None` if it was not learnt.
     pub(super) fn value(&self, number: i32) -> Option<&T> {
         self.values.get(&number)
     }
@@ -72,7 +72,7 @@ impl<T: Eq + Hash + Clone> Numbers<T> {
     }
 }
 
-/// The values of some entries, or the numbers of some rows, that a connection has not learnt yet; each once.
+/// The values of entries, or the numbers of rows, that a connection has not learnt yet; each once.
 #[derive(Default)]
 pub(super) struct Missing<Name, Grant> {
     pub(super) consumers: Vec<Name>,
@@ -82,7 +82,7 @@ pub(super) struct Missing<Name, Grant> {
 }
 
 impl Dictionary {
-    /// What the rows of these entries need to be written.
+    /// The values whose numbers are needed to write these entries.
     pub(super) fn missing_for(&mut self, entries: &[Entry]) -> Missing<String, Terms> {
         self.make_room();
         let (mut consumers, mut sources, mut principals) =
@@ -109,7 +109,7 @@ impl Dictionary {
         Missing { consumers: owned(consumers), sources: owned(sources), principals: owned(principals), terms }
     }
 
-    /// What these rows need to be read.
+    /// The numbers whose values are needed to read these rows.
     pub(super) fn unknown_in<'r>(&mut self, rows: impl Iterator<Item = &'r Row>) -> Missing<i32, i32> {
         self.make_room();
         let (mut consumers, mut sources) = (BTreeSet::new(), BTreeSet::new());

@@ -1,4 +1,4 @@
-//! What claims and settlements need of a store: entries by their keys.
+//! The part of a store that claims and settlements use: entries by their keys.
 
 use async_trait::async_trait;
 
@@ -14,41 +14,41 @@ pub trait Entries: Send {
     /// Loads entries.
     async fn load(&mut self, keys: &[Key]) -> Result<Loaded, StoreError>;
 
-    /// Inserts first grants where there is no entry. They were decided as of instant zero: the
-    /// statement adds its clock, so that no row is ever born with an old one ([`Entry::stamped`]).
-    /// Where the clock has passed `until` nothing is inserted: what was decided of the window no longer
-    /// holds, or the policies may have changed. Gives back the entries that it met, as far as it saw them.
-    /// Refused with [`Fault::ClockBehind`](super::Fault::ClockBehind) while the clock is behind.
+    /// Inserts first grants under keys that do not have an entry. They were decided as of instant zero: the statement adds the
+    /// store's clock, so that no row is created with an outdated one ([`Entry::stamped`]). If the clock has passed `until`,
+    /// nothing is inserted: the decision about the window no longer holds, or the policies may have changed. Returns
+    /// conflicting entries as far as the statement saw them. Refused with [`Fault::ClockBehind`](super::Fault::ClockBehind)
+    /// while the clock is behind.
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError>;
 
-    /// Completes claims whose token is the latest and which are in progress. For each what was done, or none where
-    /// it was not so.
+    /// Completes claims that are in progress under the latest token. For each, the result, or `None` if it was not in progress
+    /// under this token.
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError>;
 
-    /// Replaces entries whose version is still the one before. For each: whether it was.
+    /// Replaces entries whose version is still the expected one. Returns for each whether it was replaced.
     async fn replace(&mut self, entries: &[Entry]) -> Result<Vec<bool>, StoreError> {
         self.replace_until(entries, &vec![StoreTime::MAX; entries.len()]).await
     }
 
-    /// The same; and each only as long as the store's clock has not passed the instant that is given for it.
-    /// There is one for each entry.
+    /// The same, but each entry only if the store's clock has not passed the instant given for it. `until` has one instant for
+    /// each entry.
     async fn replace_until(
         &mut self,
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError>;
 
-    /// Those of these keys whose entry somebody else holds at this moment. It waits for nobody. It cannot see
-    /// an entry that another transaction is about to insert.
+    /// The keys whose row another transaction has locked at this moment. Does not wait for locks. Cannot see an entry that
+    /// another transaction is about to insert.
     async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError>;
 }
 
-/// What was found under a key.
+/// The result of a look-up by key.
 #[derive(Debug)]
 pub enum Found {
-    /// Nothing.
+    /// No entry.
     Absent,
-    /// Its entry.
+    /// The entry of the key.
     Entry(Box<Entry>),
     /// The entry of another key with the same hash.
     Collision,
@@ -67,7 +67,7 @@ impl From<Result<Entry, UnreadableEntry>> for Found {
 }
 
 impl Found {
-    /// What was found by a key's hash, under the key itself.
+    /// Checks what was found by a key's hash against the key itself.
     pub(super) fn under(self, key: &Key) -> Found {
         match self {
             Found::Entry(entry) if entry.key != *key => Found::Collision,
@@ -97,7 +97,7 @@ impl Found {
         }
     }
 
-    /// The same, to keep.
+    /// The same, by value.
     ///
     /// # Errors
     /// As [`Found::entry`].
@@ -111,56 +111,57 @@ impl Found {
     }
 }
 
-/// Entries, in the order of the keys that were asked for, and when.
+/// Loaded entries, in the order of the requested keys.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The clock at the time.
+    /// The clock at the time of the load.
     pub reading: Reading,
-    /// One for each key.
+    /// One result for each key.
     pub found: Vec<Found>,
 }
 
-/// What became of an insert.
+/// The result of an insert.
 #[derive(Debug)]
 pub struct Inserted {
     /// The clock that was added to the rows.
     pub reading: Reading,
-    /// One for each row.
+    /// One outcome for each row.
     pub outcomes: Vec<InsertOutcome>,
 }
 
-/// What became of one row of an insert.
+/// The outcome of one row of an insert.
 #[derive(Debug)]
 pub enum InsertOutcome {
-    /// It was inserted, with this token.
+    /// The row was inserted, with this token.
     Granted(i64),
-    /// It was not inserted, since there is an entry: as the entry stood at the reading. It may have changed
-    /// since then, like every entry that was loaded.
-    Met(Found),
-    /// It was not inserted, and the statement saw no entry: another one came in while the statement ran, or the
-    /// instant had passed. Only a load that begins now can tell.
-    Unseen,
+    /// The row was not inserted, because there is this entry, as it was at the reading. It may have changed since then, like
+    /// every loaded entry.
+    Conflict(Found),
+    /// The row was not inserted, and the statement saw no entry: another transaction committed one while the statement ran, or
+    /// `until` had passed. Only a new load can tell.
+    UnknownConflict,
 }
 
 impl Inserted {
-    /// By a store that does not look at what it meets.
+    /// The result of a store that does not return conflicting entries.
     pub(super) fn of_tokens(reading: Reading, tokens: Vec<Option<i64>>) -> Inserted {
-        let outcome = |token: Option<i64>| token.map_or(InsertOutcome::Unseen, InsertOutcome::Granted);
+        let outcome =
+            |token: Option<i64>| token.map_or(InsertOutcome::UnknownConflict, InsertOutcome::Granted);
         Inserted { reading, outcomes: tokens.into_iter().map(outcome).collect() }
     }
 
-    /// For each row: its token, or none where it was not inserted.
+    /// For each row its token, or `None` if it was not inserted.
     #[must_use]
     pub fn tokens(&self) -> Vec<Option<i64>> {
         let token = |outcome: &InsertOutcome| match outcome {
             InsertOutcome::Granted(token) => Some(*token),
-            InsertOutcome::Met(_) | InsertOutcome::Unseen => None,
+            InsertOutcome::Conflict(_) | InsertOutcome::UnknownConflict => None,
         };
         self.outcomes.iter().map(token).collect()
     }
 }
 
-/// A completion that is guessed to find its claim open.
+/// An optimistic completion: it assumes that the claim is open.
 #[derive(Clone, Debug)]
 pub struct Completion {
     /// The key.
@@ -169,14 +170,14 @@ pub struct Completion {
     pub token: i64,
     /// The result.
     pub result: bytes::Bytes,
-    /// The result was too large, and is not stored: then `result` is empty.
+    /// Whether the result was too large and is not stored: then `result` is empty.
     pub result_dropped: bool,
-    /// The terms by which the policy would grant now.
+    /// The terms that the policy would grant now.
     pub terms: Terms,
 }
 
 impl Completion {
-    /// What its column `result` holds: [`result_column`].
+    /// The value of the column `result`: see [`result_column`].
     pub(super) fn result_column(&self) -> Option<&[u8]> {
         result_column(&self.result, self.result_dropped)
     }
@@ -185,10 +186,10 @@ impl Completion {
 /// A completion that found its claim open, and closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// The lease was over.
+    /// Whether the lease was over.
     pub late: bool,
-    /// How many attempts it took.
+    /// The number of attempts.
     pub attempt: i32,
-    /// A holder that had lost its claim has reported the same effect as done.
+    /// Whether a holder that had lost its claim has reported the same effect as done.
     pub doubled: bool,
 }

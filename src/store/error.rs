@@ -6,13 +6,13 @@ pub enum StoreError {
     /// Certainly not applied.
     #[error("not applied: {0}")]
     NotApplied(Fault),
-    /// Perhaps applied, perhaps not: the connection was lost, or the answer never came.
+    /// Perhaps applied: the connection was lost, or the answer did not arrive.
     #[error("outcome unknown: {0}")]
     Unknown(String),
 }
 
 impl StoreError {
-    /// Of a read before any write of its job: where its connection broke nothing was applied.
+    /// For a read before any write of the same job: if its connection broke, nothing was applied.
     pub(crate) fn nothing_sent(self) -> StoreError {
         match self {
             StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),
@@ -25,31 +25,31 @@ impl StoreError {
 /// server.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The store cannot be reached or refuses writes; another time it may not.
+    /// The store is not reachable or refuses writes, which may be temporary.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The statement took longer than it may, and the store ended it: one with fewer rows may not.
+    /// The statement exceeded its timeout, and the store cancelled it: one with fewer rows may succeed.
     #[error("the statement took too long: {0}")]
     TimedOut(String),
-    /// The statement lost against another one and may be repeated at once.
+    /// The statement conflicts with another one and may be repeated immediately.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// Somebody holds one of its rows, and does not let go.
+    /// Another session holds the lock of one of its rows for too long.
     #[error("{0}")]
     Locked(String),
-    /// A row of the batch is at fault: no repeat will help.
+    /// A row of the batch is at fault: a repeat fails again.
     #[error("refused for good: {0}")]
     Permanent(String),
-    /// The session's own prepared statements are of no use any more: a new session works.
+    /// The session is no longer usable (for example, its prepared statements are gone): a new session works.
     #[error("the session is stale: {0}")]
     Stale(String),
     /// The store's clock runs behind what it showed before, or has jumped ahead of it.
     #[error("the store's clock is behind its mark, or has jumped ahead of it")]
     ClockBehind,
-    /// The schema is not the one that this binary works with.
+    /// The schema does not fit this binary.
     #[error("{0}")]
     Schema(String),
-    /// The store needs a newer binary, and will not do without one again.
+    /// The store needs a newer binary, permanently.
     #[error("{0}")]
     Outdated(String),
 }

@@ -1,7 +1,7 @@
 //! Structs that are read from rows of either database, column by column, by the names of their fields.
 //!
-//! (The library has a derive for this. Its macros are a crate of their own, for which the library, its drivers
-//! and `SQLite` would all be built a second time.)
+//! (`sqlx` has a derive macro for this. Its macros are a separate crate, for which `sqlx`, its drivers and `SQLite` would be
+//! built a second time.)
 
 /// Declares a struct, and how a row of any database becomes one.
 macro_rules! from_row {

@@ -1,11 +1,11 @@
-//! Past attempts, as a row keeps them.
+//! The stored form of past attempts.
 
 use serde::{Deserialize, Serialize};
 
 use super::numbers;
 use crate::domain::{Attempt, StoreTime};
 
-/// A past attempt as stored: short names, since they repeat.
+/// A past attempt as stored: with short names, since they repeat in each attempt.
 #[derive(Serialize, Deserialize)]
 struct Past {
     n: i32,
@@ -15,16 +15,16 @@ struct Past {
     by: i16,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     err: String,
-    /// The token. A version that does not know it writes the attempts back without it, and without the mark below: such an
-    /// attempt is never marked (again).
+    /// The token. A version that does not know this field writes the attempts back without it, and without the mark below: such
+    /// an attempt is never marked (again).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     t: Option<i64>,
-    /// Reported as done when the token was no longer the latest one.
+    /// Whether it was reported as done when its token was no longer the latest one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     done: bool,
 }
 
-/// The attempts in a stored text, or why they cannot be read.
+/// Reads attempts from a stored text, or returns why they cannot be read.
 pub(super) fn read(text: Option<&str>) -> Result<Vec<Attempt>, String> {
     let Some(text) = text else { return Ok(Vec::new()) };
     let past: Vec<Past> = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -43,7 +43,7 @@ pub(super) fn read(text: Option<&str>) -> Result<Vec<Attempt>, String> {
     attempts.collect()
 }
 
-/// The text of attempts; none where there were none.
+/// The stored text of attempts; `None` if there are no attempts.
 pub(super) fn stored(history: &[Attempt]) -> Option<String> {
     if history.is_empty() {
         return None;

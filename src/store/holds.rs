@@ -13,8 +13,8 @@ pub trait HoldBook: Send {
     /// All holds in force, by prefix.
     async fn holds(&mut self) -> Result<Vec<Hold>, StoreError>;
 
-    /// Adds a hold where the policies and holds in force are still those of this epoch, writes its audit event, and
-    /// raises the level of the store to that of holds: all or nothing.
+    /// Adds a hold if the policies and holds in force are still those of this epoch, writes its audit event, and raises the
+    /// level of the store to that of holds: all or nothing.
     async fn add_hold(
         &mut self,
         hold: &Hold,
@@ -22,7 +22,7 @@ pub trait HoldBook: Send {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError>;
 
-    /// Ends the hold on a prefix, where one is in force, and writes the audit event: both or neither.
+    /// Ends the hold on a prefix, if one is in force, and writes the audit event: both or neither.
     async fn lift_hold(&mut self, prefix: &str, event: &AuditEvent) -> Result<WriteResult, StoreError>;
 }
 

@@ -1,12 +1,12 @@
-//! The id of a message, as a row keeps it: a UUID in canonical form (lower case, with hyphens) in its 16 bytes, any other
-//! text as it came.
+//! The stored form of a message's id: a UUID in canonical form (lower case, with hyphens) as 16 bytes, any other text
+//! unchanged.
 
 use uuid::Uuid;
 
 /// The length of a UUID in canonical form.
 pub(super) const LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
 
-/// The columns `id` and `id_uuid`, of which one is empty.
+/// The columns `id` and `id_uuid`, of which one is null.
 pub(super) fn stored(id: &str) -> (Option<String>, Option<Uuid>) {
     match packed(id) {
         Some(uuid) => (None, Some(uuid)),
@@ -14,7 +14,7 @@ pub(super) fn stored(id: &str) -> (Option<String>, Option<Uuid>) {
     }
 }
 
-/// The id of these columns; `buffer` is where a UUID is written.
+/// The id in these columns; a UUID is formatted into `buffer`.
 pub(super) fn read<'a>(
     id: Option<&'a str>,
     uuid: Option<Uuid>,
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_comes_back_as_it_was_and_takes_16_bytes_where_it_can() {
+    fn read_returns_stored_id_and_uuid_takes_16_bytes() {
         for (id, packed) in [
             ("01890a5d-ac96-774b-bcce-b302099a8057", true),
             ("00000000-0000-0000-0000-000000000000", true),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_two_columns_holds_it() {
+    fn read_needs_exactly_one_column() {
         for (text, uuid) in [(None, None), (Some("1"), Some(Uuid::nil()))] {
             assert!(read(text, uuid, &mut [0; LENGTH]).is_err(), "{text:?} {uuid:?}");
         }

@@ -1,17 +1,17 @@
-//! Rows as they are stored, by themselves: for `benches` alone.
+//! Conversion between entries and stored rows, only for `benches`.
 
 use super::columns::Row;
 use super::dictionary::{Dictionary, Numbers};
 use crate::domain::Entry;
 
-/// What a connection has learnt that turns entries into rows, and rows into entries.
+/// The dictionary of a connection, which converts entries into rows and back.
 pub struct MeasuredRows(Dictionary);
 
 /// A row of either database.
 pub struct MeasuredRow(Row);
 
 impl MeasuredRows {
-    /// For these entries.
+    /// A dictionary with the values of these entries.
     #[must_use]
     pub fn for_entries(entries: &[Entry]) -> MeasuredRows {
         let mut learnt = Dictionary::default();
@@ -23,13 +23,13 @@ impl MeasuredRows {
         MeasuredRows(learnt)
     }
 
-    /// What is stored of an entry; none where it has something that was not learnt.
+    /// The row of an entry; `None` if a value of it was not learnt.
     #[must_use]
     pub fn row(&self, entry: &Entry) -> Option<MeasuredRow> {
         Row::of(entry, &self.0).ok().map(MeasuredRow)
     }
 
-    /// The entry; none where the row cannot be read.
+    /// The entry of a row; `None` if the row cannot be read.
     #[must_use]
     pub fn entry(&self, row: MeasuredRow) -> Option<Entry> {
         row.0.entry_of(None, &self.0).ok()

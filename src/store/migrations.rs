@@ -1,4 +1,4 @@
-//! The migrations of both databases, in the order in which they are applied, and where they are written down.
+//! The migrations of both databases, in the order of their application, and the tables that record them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -16,14 +16,14 @@ macro_rules! migrations {
     };
 }
 
-/// In the ledger's own schema: `public` belongs to everybody, or to nobody.
+/// In the ledger's own schema: `public` may be writable by every role, or by no role.
 pub(super) const POSTGRES_TABLE: &str = "ledger.migrations";
 const SQLITE_TABLE: &str = "migrations";
 
-/// What a migration begins with that is one statement and no transaction, such as CREATE INDEX CONCURRENTLY.
+/// The first line of a migration that is one statement without a transaction, such as CREATE INDEX CONCURRENTLY.
 const ALONE: &str = "-- no-transaction";
 
-/// Those of Postgres, in order.
+/// The migrations of Postgres, in order.
 pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
     postgres(migrations!(
         "postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index",
@@ -31,7 +31,7 @@ pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
     ))
 });
 
-/// Those of `SQLite`, in order.
+/// The migrations of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
     let all = migrations!(
         "sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index",
@@ -40,7 +40,7 @@ pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
     in_table(all, SQLITE_TABLE.into())
 });
 
-/// Migrations of Postgres, as they are written down in the ledger's schema.
+/// Migrations of Postgres, recorded in the ledger's schema.
 #[must_use]
 pub fn postgres(migrations: Vec<Migration>) -> Migrator {
     in_table(migrations, POSTGRES_TABLE.into())
@@ -53,13 +53,13 @@ pub fn migration(version: i64, name: &'static str, text: &'static str) -> Migrat
     Migration::new(version, Cow::Borrowed(name), MigrationType::Simple, text.into_sql_str(), alone)
 }
 
-/// Migrations that are written down in this table.
+/// Migrations that are recorded in this table.
 pub(super) fn in_table(migrations: Vec<Migration>, table: String) -> Migrator {
     let mut all = Migrator::with_migrations(migrations);
     all.dangerous_set_table_name(table);
-    // A store that is newer than this binary, and serves it, has nothing to be done.
+    // A store that is newer than this binary and still serves it needs no migration.
     all.set_ignore_missing(true);
-    // Whoever waits for the library's lock is a transaction, for which an index that is built concurrently waits.
+    // Waiting for sqlx's lock would hold a transaction open, for which an index that is built concurrently waits.
     all.set_locking(false);
     all
 }

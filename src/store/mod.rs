@@ -1,10 +1,9 @@
-//! The disk: loads entries by key, and writes them back where the version is still the expected
-//! one. It knows no rules.
+//! Storage: loads entries by key, and writes them back if the version is still the expected one (compare and set). It does not
+//! contain rules of the domain.
 //!
-//! A [`Store`] opens [`Session`]s. A session is one connection that one long-lived task owns: no
-//! request's future ever holds it, so that a client that goes away cannot leave a statement half
-//! done. Each write is one autocommit statement (Postgres) or one transaction (`SQLite`), sorted by
-//! key, and is durable when the call returns.
+//! A [`Store`] opens [`Session`]s. A session is one connection that one long-lived task owns: no request's future ever holds
+//! it, so that a client that disconnects cannot abort a statement halfway. Each write is one autocommit statement (Postgres) or
+//! one transaction (`SQLite`), sorted by key, and is durable when the call returns.
 
 mod clock;
 mod columns;
@@ -46,7 +45,7 @@ pub use holds::{HOLD_LEVEL, HoldBook};
 pub use measured::{MeasuredRow, MeasuredRows};
 pub use operators::{LeftAlone, OffsetRaise, Operators, PartDigests, Write, WriteResult};
 pub use policies::{EffectiveRetention, PolicyBook};
-pub use postgres::migrate::Pace as MigrationPace;
+pub use postgres::migrate::MigrationPace;
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;
 pub use postgres::statements::SETTINGS as POSTGRES_SETTINGS;
 pub use postgres::{PostgresOptions, PostgresSource, PostgresStore, SchemaName, UrlSource, WrongSource};
@@ -56,14 +55,14 @@ pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
 pub use sqlite::{Copied, SqliteStore};
 pub use upkeep::{Created, PurgePlace, PurgeTurn, Replica, TURN_MAX, Upkeep};
 
-/// How many rows one statement carries at the most.
+/// The maximum number of rows of one statement.
 pub const ROWS_MAX: usize = 1_000;
 
-/// What a session is for. It decides how long its statements may run and wait for a lock, and how many
-/// backends a server may leave behind for it.
+/// The purpose of a session. It determines the timeouts for statements and locks, and how many orphaned backends a server may
+/// have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Claims and settlements: short statements that hardly wait.
+    /// Claims and settlements: short statements with short lock timeouts.
     Claims,
     /// The heartbeat, once a second.
     Heartbeat,
@@ -71,11 +70,11 @@ pub enum Purpose {
     Purge,
     /// The index of open claims.
     OpenClaims,
-    /// The keys for which calls wait.
+    /// Polls of the keys for which calls wait.
     Waits,
-    /// What operators read.
+    /// Reads of operators.
     Reads,
-    /// What operators change; also what a server changes at its start.
+    /// Changes of operators, and those of a server at its start.
     Changes,
 }
 
@@ -91,7 +90,7 @@ impl Purpose {
         Purpose::Changes,
     ];
 
-    /// As metrics call it.
+    /// The name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,67 +108,66 @@ impl Purpose {
 /// A store.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// For people: what kind of store, and where; without secrets.
+    /// A description for logs: the kind of store and its location, without secrets.
     fn describe(&self) -> String;
 
-    /// What kind of database it is, by the name that OpenTelemetry's conventions have for it.
+    /// The name of the database system in OpenTelemetry's semantic conventions.
     fn database(&self) -> &'static str;
 
-    /// How many sessions the ledger should work with.
+    /// The number of sessions that the ledger should open for claims.
     fn sessions(&self) -> usize;
 
-    /// Opens a session, and checks that the store can be trusted: it is writable, commits are
-    /// durable, and the schema serves this binary. A session for claims is handed
-    /// out only after a write of its own was answered.
+    /// Opens a session, and checks that the store can be trusted: it is writable, commits are durable, and the schema serves this
+    /// binary. A session for claims is returned only after a test write of it was answered.
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError>;
 
-    /// How many backends were still at work for sessions that were given up, when this server looked last.
+    /// The number of orphaned backends, of sessions that were given up, that were still active when this server looked last.
     fn left_behind(&self) -> usize {
         0
     }
 
-    /// How often it had lost what had been acknowledged, when a session was opened.
+    /// How often acknowledged commits were found to be lost when a session was opened.
     fn losses(&self) -> u64 {
         0
     }
 
-    /// Whether it has lost commits, and no person has accepted that: nothing new may be granted then.
+    /// Whether commits were lost and no person has accepted the loss: new claims must not be granted then.
     fn withholds_grants(&self) -> bool {
         false
     }
 
-    /// Who is told of each session that was to be replaced since its time was over, and whether it was: the first one
-    /// that is named.
-    fn tell_of_replaced(&self, _told: Box<dyn Fn(Purpose, bool) + Send + Sync>) {}
+    /// Sets an observer for session rotations: it is called with the purpose of the session, and whether the rotation succeeded.
+    /// Only the first call has an effect.
+    fn on_session_rotation(&self, _observer: Box<dyn Fn(Purpose, bool) + Send + Sync>) {}
 
-    /// Brings the schema up to this binary's version; says how many migrations were applied. Several at the same
-    /// time do no harm.
+    /// Brings the schema up to this binary's version; returns the number of migrations that were applied. Concurrent calls are
+    /// safe.
     async fn migrate(&self) -> Result<usize, StoreError>;
 
-    /// Takes the present reading of a clock that has jumped ahead for its mark, so that grants go on; the clock. A running
+    /// Sets the mark of a clock that has jumped ahead to its present reading, so that grants go on; returns the clock. A running
     /// server sees the mark with its next statement.
     async fn accept_clock(&self) -> Result<StoreTime, StoreError> {
-        Err(StoreError::NotApplied(Fault::Permanent("this kind of store has no clock of its own".into())))
+        Err(StoreError::NotApplied(Fault::Permanent("this kind of store does not have its own clock".into())))
     }
 
-    /// Gives a role what a server needs, and nothing else.
+    /// Grants a role the rights that a server needs, and no others.
     async fn grant_to(&self, role: &str) -> Result<(), StoreError> {
         Err(StoreError::NotApplied(Fault::Permanent(format!("{role}: this kind of store has no roles"))))
     }
 }
 
-/// One connection, owned by one task, in six parts. A task uses those that it needs.
+/// One connection, owned by one task. Its calls are grouped into six traits; a task uses those that it needs.
 pub trait Session: Send {
-    /// Entries by their keys: what claims and settlements need.
+    /// Entries by their keys, for claims and settlements.
     fn entries(&mut self) -> &mut dyn Entries;
 
-    /// What a server does by itself.
+    /// Background work of a server.
     fn upkeep(&mut self) -> &mut dyn Upkeep;
 
-    /// What operators read and change.
+    /// Reads and changes of operators.
     fn operators(&mut self) -> &mut dyn Operators;
 
-    /// The policies that are in force.
+    /// The policies in force.
     fn policy_book(&mut self) -> &mut dyn PolicyBook;
 
     /// Replay runs.
@@ -190,12 +188,12 @@ pub fn state_number(state: State) -> i16 {
 struct Mark(AtomicI64);
 
 impl Mark {
-    /// To be read before a statement is sent: a later reading cannot rightly be lower.
+    /// Must be read before a statement is sent: a later reading of a correct clock is not lower.
     fn get(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// A reading that is not sound is not what a later one is judged by.
+    /// Raises the mark to a reading, unless the reading is unsound.
     fn raise(&self, reading: &Reading) {
         if !reading.is_sound() {
             return;
@@ -204,7 +202,7 @@ impl Mark {
     }
 }
 
-/// Puts rows that came in any order back to the order of `keys`.
+/// Sorts rows into the order of `keys`; `None` for a key without a row.
 fn in_order<T, K: std::hash::Hash + Eq>(
     keys: impl Iterator<Item = K>,
     rows: Vec<(K, T)>,

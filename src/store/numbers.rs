@@ -1,5 +1,4 @@
-//! The numbers under which states and their like are stored: those of the enums in the protobuf files. SQL
-//! takes them from here too.
+//! The stored numbers of states and other enums: those of the protobuf files. SQL statements use these constants too.
 
 use crate::domain::{ClosedBy, OnExpiry, ParkCause, State};
 

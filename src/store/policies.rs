@@ -1,15 +1,15 @@
-//! The policies that are in force, and how they got there.
+//! The policies in force, and how they are put in force.
 
 use async_trait::async_trait;
 
 use super::{Replica, StoreError, WriteResult};
 use crate::domain::{AuditEvent, PolicyVersion, Reading, Span, StoreTime};
 
-/// The policies that are in force, with their versions.
+/// The policies in force, with their versions.
 #[async_trait]
 pub trait PolicyBook: Send {
     /// The epoch of the policies in force: it grows with each change by [`PolicyBook::add_policy`] and
-    /// [`PolicyBook::put_in_force`]. Whoever reads it and then the policies sees all changes up to it.
+    /// [`PolicyBook::put_in_force`]. A caller that reads it and then the policies sees all changes up to it.
     async fn policy_epoch(&mut self) -> Result<i64, StoreError>;
 
     /// The newest version of every consumer's own policy, by name.
@@ -23,8 +23,8 @@ pub trait PolicyBook: Send {
         limit: usize,
     ) -> Result<Vec<PolicyVersion>, StoreError>;
 
-    /// Adds a version of a policy, where it is the next one; puts the retention in force that comes with
-    /// it, and writes its audit event: all or nothing.
+    /// Adds a version of a policy, if it is the next one; puts its retention in force, and writes its audit event: all or
+    /// nothing.
     async fn add_policy(
         &mut self,
         policy: &PolicyVersion,
@@ -35,15 +35,15 @@ pub trait PolicyBook: Send {
     /// The retentions and window floors that were last in force.
     async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError>;
 
-    /// Puts retentions in force; a window floor never falls.
-    /// With `seen`, one for each, only where that still stands there. Says how many changed.
+    /// Puts retentions in force; a window floor never falls. With `seen`, which has one element for each, only those whose stored
+    /// value is still the one seen. Returns the number that changed.
     async fn put_in_force(
         &mut self,
         all: &[EffectiveRetention],
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError>;
 
-    /// Replicas that were heard of since then and cannot read stored policies of this format.
+    /// Replicas with a heartbeat since this instant that cannot read stored policies of this format.
     async fn replicas_below(
         &mut self,
         format: i32,
@@ -58,14 +58,14 @@ pub trait PolicyBook: Send {
 pub struct EffectiveRetention {
     /// The consumer.
     pub consumer: String,
-    /// The retention; none: it had no policy of its own.
+    /// The retention; `None` if the consumer had no own policy.
     pub retention: Option<Span>,
     /// Messages made at or before this instant may have been purged.
     pub window_floor: StoreTime,
 }
 
 impl EffectiveRetention {
-    /// Of a consumer of which nothing is written down.
+    /// The value for a consumer without a stored retention.
     #[must_use]
     pub fn nothing(consumer: &str) -> EffectiveRetention {
         EffectiveRetention { consumer: consumer.to_owned(), retention: None, window_floor: StoreTime(0) }

@@ -1,4 +1,4 @@
-//! What both stores share of lists and counts.
+//! The common part of both stores' lists and counts.
 
 use uuid::Uuid;
 
@@ -6,15 +6,15 @@ use super::numbers::{COMPLETED, IN_PROGRESS};
 use crate::domain::{EntryFilter, KeyHash, Listed, Listing, StoreTime};
 
 impl EntryFilter {
-    /// Nothing COMPLETED is asked for: the index of all else finds it. Doubled effects have an index of their own.
+    /// Whether the index `attention` can be used: the filter excludes COMPLETED. Doubled effects have a separate index.
     pub(super) fn by_attention(&self) -> bool {
         !self.doubled && !self.states.is_empty() && !self.states.contains(&COMPLETED)
     }
 }
 
 impl Listing {
-    /// How many entries a statement looks at in each range of an index that it reads. Where a range has nothing but what
-    /// fits, a page's worth is enough.
+    /// The number of entries that a statement reads in each range of an index. If all entries of a range match, one page of
+    /// them is enough.
     pub(super) fn look_at(&self) -> i64 {
         let EntryFilter { source, id_prefix, states, causes, expired, .. } = &self.filter;
         let leaves_out = source.is_some()
@@ -32,7 +32,8 @@ impl Listing {
 }
 
 impl EntryFilter {
-    /// How many ranges of an index are read, at most: one for each state, and one for claims that are not in the index yet.
+    /// The maximum number of ranges of an index that are read: one for each state, and one for claims that are not in the index
+    /// yet.
     fn ranges(&self) -> i64 {
         let young = usize::from(self.states.contains(&IN_PROGRESS));
         let ranges = if self.by_attention() { self.states.len() + young } else { 1 };
@@ -40,15 +41,15 @@ impl EntryFilter {
     }
 }
 
-/// How many entries a statement looks at for one page, where a filter leaves most of them out. Each may stand in another page
-/// of the table: 5,000 were up to 6,000 pages, and 21,000 with the terms of expired claims.
+/// The number of entries that a statement reads for one page of a list, if a filter excludes most of them. Each may lie in
+/// another page of the table: 5,000 entries took up to 6,000 pages, and 21,000 with the terms of expired claims.
 const LOOKED_AT_MAX: i64 = 1_000;
-/// A ledger of so many entries at the most is counted exactly. Of a larger one about as many are the sample that
-/// estimates are made from.
+/// A ledger of at most this many entries is counted exactly. In a larger one, the sample for estimates has about as many
+/// entries.
 pub(super) const EXACT_MAX: i64 = 4_000;
 
 impl Listing {
-    /// Where to begin: beyond every entry, where nothing is said.
+    /// The position to begin at; before the first entry for the first page.
     pub(super) fn place(&self) -> (StoreTime, KeyHash) {
         let start = if self.newest_first {
             (StoreTime::MAX, Uuid::max())
@@ -60,8 +61,8 @@ impl Listing {
 }
 
 impl Listed {
-    /// Where to go on: `shown` are the places of the rows of the page, `ended` is the last place that was looked at;
-    /// `None` if there was no more to look at.
+    /// The position to continue at: `shown` are the positions of the rows of the page, `ended` is the last position that was
+    /// read, `None` if there were no more entries.
     pub(super) fn place(
         listing: &Listing,
         shown: &[(StoreTime, KeyHash)],
@@ -71,7 +72,7 @@ impl Listed {
     }
 }
 
-/// How many entries stand for `found` ones, where a sample has looked at one part of `parts`.
+/// The estimated total, if a sample of one part in `parts` has `found` matches.
 #[must_use]
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "an estimate")]
 pub(super) fn scaled(found: i64, parts: f64) -> i64 {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_stands_for_its_part() {
+    fn scaled_estimates_from_sample() {
         for (found, parts, all) in
             [(10, 1.0, 10), (10, 2.0, 20), (3, 1_000.0, 3_000), (0, 5.0, 0), (3, 1.5, 5)]
         {

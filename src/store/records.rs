@@ -1,4 +1,4 @@
-//! The rows beside entries, of either database: audit events, versions of policies, what purges did.
+//! Rows of other tables than `entries`, of either database: audit events, versions of policies, reports of purges.
 
 use uuid::Uuid;
 

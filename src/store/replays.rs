@@ -6,8 +6,8 @@ use super::{StoreError, WriteResult};
 use crate::domain::{AuditEvent, ReplayRun, RunMode, StoreTime};
 use crate::store::from_row::from_row;
 
-/// Replay runs. Every change raises [`PolicyBook::policy_epoch`](super::PolicyBook::policy_epoch): what goes by the
-/// policies in force goes by the runs, too.
+/// Replay runs. Every change raises [`PolicyBook::policy_epoch`](super::PolicyBook::policy_epoch): runs are read and
+/// trusted together with the policies in force.
 #[async_trait]
 pub trait ReplayBook: Send {
     /// All runs that may have entries.
@@ -24,8 +24,8 @@ pub trait ReplayBook: Send {
         limit: usize,
     ) -> Result<Vec<ReplayRun>, StoreError>;
 
-    /// Adds a run where the policies in force are still those of this epoch, writes its audit event, and raises the
-    /// level of the store to that of runs: all or nothing.
+    /// Adds a run if the policies in force are still those of this epoch, writes its audit event, and raises the level of the
+    /// store to that of runs: all or nothing.
     async fn add_replay_run(
         &mut self,
         run: &ReplayRun,
@@ -33,7 +33,7 @@ pub trait ReplayBook: Send {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError>;
 
-    /// Closes a run at the instant of its audit event, where nobody has: both or neither.
+    /// Closes a run at the instant of its audit event, if it is still open: both or neither.
     async fn close_replay_run(
         &mut self,
         consumer: &str,
@@ -41,12 +41,12 @@ pub trait ReplayBook: Send {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError>;
 
-    /// Writes down that the purge has taken every entry of a run.
+    /// Records that the purge has deleted every entry of a run.
     async fn sweep_replay_run(&mut self, consumer: &str, name: &str, at: StoreTime)
     -> Result<(), StoreError>;
 
-    /// The same of up to [`ROWS_MAX`](super::ROWS_MAX) runs that were at their end before this instant and have no entries: the purge
-    /// never comes to a run that never had one. Says how many.
+    /// The same for up to [`ROWS_MAX`](super::ROWS_MAX) runs that ended before this instant and have no entries: the purge
+    /// never visits a run that never had an entry. Returns their number.
     async fn sweep_empty_runs(&mut self, ended_before: StoreTime, at: StoreTime)
     -> Result<usize, StoreError>;
 }
@@ -76,7 +76,7 @@ pub(super) fn number(mode: RunMode) -> i16 {
     }
 }
 
-/// The runs that can be read. Of another nothing is known, so that nothing is granted in it.
+/// The runs that can be read. An unreadable run is left out, so that nothing is granted in it.
 pub(super) fn readable(rows: Vec<RunRow>) -> Vec<ReplayRun> {
     rows.into_iter().filter_map(RunRow::run).collect()
 }

@@ -1,8 +1,7 @@
-//! A row as it is stored, and how it becomes an entry: one home for both dialects.
+//! The stored form of an entry, and the conversion both ways, for both databases.
 //!
-//! What follows from other columns is not stored twice: where a column may be empty, empty means the value that
-//! is given here. So the row of a claim that is granted and completed once holds its key, its claim and five
-//! instants, and nothing else.
+//! A value that follows from other columns is not stored twice: a null column means the default that is defined here. So the
+//! row of a claim that is granted and completed once holds its key, its claim and five instants, and nothing else.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -21,17 +20,17 @@ use crate::domain::{
     leaves_a_higher_one, retain_until_by_terms,
 };
 
-/// `retain_until` of an entry that is kept until a person acts, where its terms alone would have it end.
+/// `retain_until` of an entry that is kept until a person acts, although its terms alone would let it expire.
 const NEVER: i64 = i64::MAX;
 
-/// What a statement gave back: a key, and its row or why it is none.
+/// A row of a statement: the key, and the columns or why they cannot be read.
 pub(super) struct Raw {
     key: Uuid,
     row: Result<Row, UnreadableEntry>,
 }
 
 impl Raw {
-    /// The rows of either database that have a key: an outer join gives back others too.
+    /// The rows that have a key: an outer join returns others too.
     pub(super) fn all<'r, R: sqlx::Row>(rows: &'r [R]) -> Vec<Raw>
     where
         Row: ReadAt<'r, R>,
@@ -56,22 +55,22 @@ impl Raw {
         rows.iter().filter_map(raw).collect()
     }
 
-    /// The row, where it is one.
+    /// The columns; `None` if they cannot be read.
     pub(super) fn row(&self) -> Option<&Row> {
         self.row.as_ref().ok()
     }
 
-    /// By what hash it was found.
+    /// The hash of the key.
     pub(super) fn hash(&self) -> Uuid {
         self.key
     }
 
-    /// What was found under a key whose hash is this row's.
+    /// The result of a look-up of a key with this row's hash.
     pub(super) fn under(self, key: &Key, dictionary: &Dictionary) -> Found {
         Found::from(self.row.and_then(|row| row.entry_of(Some(key), dictionary))).under(key)
     }
 
-    /// With the entry, by what the connection has learnt.
+    /// Converts the row to an entry, with the dictionary of the connection.
     pub(super) fn stored(self, dictionary: &Dictionary) -> Stored {
         Stored { entry: self.row.and_then(|row| row.entry_of(None, dictionary)) }
     }
@@ -94,7 +93,7 @@ pub(super) fn readable(all: Vec<Stored>) -> Vec<Entry> {
     entries.collect()
 }
 
-/// The rows of a page, which names those that cannot be read too.
+/// The rows of a page, including those that cannot be read.
 pub(super) fn listed(places: Vec<(StoreTime, KeyHash)>, all: Vec<Stored>) -> Vec<ListedRow> {
     let row = |(place, stored): (_, Stored)| {
         if let Err(unreadable) = &stored.entry {
@@ -122,8 +121,7 @@ impl Unreadable {
 }
 
 impl Row {
-    /// The entry, or which column of which row cannot be read. Its key is most likely `likely`, which then need not be
-    /// made.
+    /// The entry, or the column that cannot be read. If the key equals `likely`, it is not built again.
     pub(super) fn entry_of(
         self,
         likely: Option<&Key>,
@@ -221,7 +219,7 @@ impl Row {
         Ok(entry)
     }
 
-    /// The row of an entry, whose names and terms the connection has learnt.
+    /// The row of an entry whose names and terms the connection has learnt.
     pub(super) fn of(entry: &Entry, dictionary: &Dictionary) -> Result<Row, StoreError> {
         let (state, cause) = numbers::of_state(entry.state);
         let (id, id_uuid) = ids::stored(entry.key.id());
@@ -270,18 +268,18 @@ impl Row {
         })
     }
 
-    /// The state, where operators look for it: all but COMPLETED.
+    /// The column `attention`, by which operators find entries: the state, or `None` for COMPLETED.
     pub(super) fn attention(&self) -> Option<i16> {
         (self.state != COMPLETED).then_some(self.state)
     }
 }
 
-/// The key in the namespace that has this name.
+/// The key in the namespace with this name.
 fn named(namespace: &str, source: &str, id: &str) -> Key {
     Key::of(Namespace::stored(namespace), source.to_owned(), id.to_owned())
 }
 
-/// Nothing, where the instant follows from another.
+/// `None` if the instant equals the one that it follows from.
 fn unless(at: StoreTime, other: StoreTime) -> Option<i64> {
     (at != other).then_some(at.0)
 }

@@ -1,10 +1,10 @@
-//! Whether this binary may work with a store: by what the store says of itself.
+//! The schema fence: whether this binary may work with a store, by the version, `serves_from` and `level` in the store.
 
 use crate::common::program::program;
 use crate::domain::{KEY_FORMAT, POLICY_FORMAT};
 use crate::store::Fault;
 
-/// [`LEVEL`], for the statements that look at the level themselves.
+/// [`LEVEL`], for statements that check the level themselves.
 macro_rules! level {
     () => {
         5
@@ -12,8 +12,8 @@ macro_rules! level {
 }
 pub(super) use level;
 
-/// The version of this binary's last migration, for the statements that look at `serves_from` themselves. A test compares it
-/// with the migrations.
+/// The version of this binary's last migration, for statements that check `serves_from` themselves. A test compares it with the
+/// migrations.
 macro_rules! known {
     () => {
         7
@@ -32,12 +32,12 @@ pub const LEVEL: i32 = level!();
 
 const _: () = assert!(LEVEL >= POLICY_FORMAT, "a format of stored policies is a feature");
 
-/// What a store says of itself.
+/// The versions that a store declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     /// The last migration that was applied.
     pub(super) version: i64,
-    /// A binary whose migrations end before this one is not served any more.
+    /// The lowest schema version a binary may have been made for: older ones are not served.
     pub(super) serves_from: i32,
     /// The newest feature that is in use. It only grows.
     pub(super) level: i32,
@@ -57,18 +57,18 @@ impl Standing {
     }
 }
 
-/// Whether this binary would find the entries of a store whose keys are of this format.
+/// Checks that this binary finds the entries of a store with this key format.
 pub(super) fn finds(key_format: i32, has_entries: bool) -> Result<(), Fault> {
     if has_entries && key_format != KEY_FORMAT {
         return Err(Fault::Outdated(format!(
             "the store has entries under keys of format {key_format}, this binary makes keys of format {KEY_FORMAT} and would \
-             not find them; nothing was changed: go on with the binary that wrote them, or give this one a store of its own"
+             not find them; nothing was changed: go on with the binary that wrote them, or give this one its own store"
         )));
     }
     Ok(())
 }
 
-/// Whether a binary that works with the store may go on.
+/// Checks that a binary that works with the store may go on.
 pub(super) fn still(serves_from: i32, level: i32, known: i64) -> Result<(), Fault> {
     if i64::from(serves_from) > known {
         return Err(Fault::Outdated(format!(
@@ -79,7 +79,7 @@ pub(super) fn still(serves_from: i32, level: i32, known: i64) -> Result<(), Faul
     knows(level)
 }
 
-/// Whether a binary knows the features that are in use.
+/// Checks that this binary knows the features that are in use.
 fn knows(level: i32) -> Result<(), Fault> {
     if level > LEVEL {
         return Err(Fault::Outdated(format!(
@@ -96,14 +96,14 @@ mod tests {
     use crate::store::migrations;
 
     #[test]
-    fn statements_know_the_last_migration() {
+    fn known_is_the_last_migration() {
         for all in [&migrations::POSTGRES, &migrations::SQLITE] {
             assert_eq!(migrations::newest(all), known!());
         }
     }
 
     #[test]
-    fn entries_under_keys_of_another_format_are_refused() {
+    fn finds_other_key_format_with_entries_is_refused() {
         for (format, has_entries, found) in [
             (KEY_FORMAT, true, true),
             (KEY_FORMAT, false, true),
@@ -111,13 +111,13 @@ mod tests {
             (KEY_FORMAT - 1, true, false),
             (KEY_FORMAT + 1, true, false),
         ] {
-            let told = finds(format, has_entries);
-            assert_eq!(told.is_ok(), found, "{format} {has_entries}: {told:?}");
+            let found_by = finds(format, has_entries);
+            assert_eq!(found_by.is_ok(), found, "{format} {has_entries}: {found_by:?}");
         }
     }
 
     #[test]
-    fn the_store_says_whom_it_serves() {
+    fn standing_check_follows_versions() {
         for (version, serves_from, level, says) in [
             (3, 1, 1, ""),
             (3, 3, 1, ""),

@@ -1,9 +1,9 @@
-//! The trace context of the first attempt, as a row keeps it: a W3C `traceparent` of version 00 in the 25 bytes
-//! that its 55 characters stand for; any other text as it came.
+//! The stored form of the first attempt's trace context: a W3C `traceparent` of version 00 as the 25 bytes that its 55 characters
+//! encode; any other text unchanged.
 
 const LENGTH: usize = 25;
 
-/// The bytes to store; none where there is no context.
+/// The bytes to store; `None` without a context.
 pub(super) fn stored(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() {
         return None;
@@ -11,7 +11,7 @@ pub(super) fn stored(text: &str) -> Option<Vec<u8>> {
     packed(text).or_else(|| (text.len() != LENGTH).then(|| text.as_bytes().to_vec()))
 }
 
-/// The text of what was stored.
+/// The text of stored bytes.
 pub(super) fn read(stored: Option<Vec<u8>>) -> Result<String, String> {
     match stored {
         None => Ok(String::new()),
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_context_comes_back_as_it_came() {
+    fn read_returns_stored_context() {
         let canonical = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let uppercase = canonical.to_uppercase();
         for (text, bytes) in [
@@ -59,6 +59,6 @@ mod tests {
             assert_eq!(read(kept).as_deref(), Ok(text));
         }
         assert_eq!(stored("a text of just that many"), Some(b"a text of just that many".to_vec()));
-        assert_eq!(stored("a text of just that many."), None, "it could not be told apart");
+        assert_eq!(stored("a text of just that many."), None, "it would be ambiguous");
     }
 }

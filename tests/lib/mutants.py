@@ -29,7 +29,7 @@ PG_SCHEMA = "migrations/postgres/0001_ledger.sql"
 PG_PURGE = "src/store/postgres/purge.rs"
 PG_UPKEEP = "src/store/postgres/upkeep.rs"
 LITE_AUDIT = "src/store/sqlite/audit.rs"
-LITE_AT_ONCE = "src/store/sqlite/at_once.rs"
+LITE_ONE_TRIP = "src/store/sqlite/one_trip.rs"
 LITE_ENTRIES = "src/store/sqlite/entries.rs"
 LITE_STATEMENTS = "src/store/sqlite/entry_statements.rs"
 LITE_OPERATORS = "src/store/sqlite/operators.rs"
@@ -189,7 +189,7 @@ MUTANTS = [
         ("src/ledger/claims/locked_rows.rs", "key_queue.split(ends_a_claim)", "key_queue.split(|request| !ends_a_claim(request))"),
     ]),
     Mutant("C5", "sessions are opened however many were left behind", "availability::an_absent", [
-        ("src/store/postgres/connection/orphans.rs", "if left < max {", "if left < max * 100 {"),
+        ("src/store/postgres/connection/orphans.rs", "if count < max {", "if count < max * 100 {"),
     ]),
     Mutant("C6", "a silent session is waited for as long as before", "availability::a_silent", [
         (STATEMENT, "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);", "const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);"),
@@ -636,26 +636,26 @@ MUTANTS = [
         (LINK, "Ok(_) => self.commit().await.map_err(carried)?,", "Ok(_) => drop(self.commit().await),"),
     ]),
     Mutant("X2", "behind a pooler statements have names", "stores::commits", [
-        ("src/store/postgres/mod.rs", "options.prepared_statements && !how.pooled", "options.prepared_statements"),
+        ("src/store/postgres/mod.rs", "options.prepared_statements && !settings.pooled", "options.prepared_statements"),
     ]),
     Mutant("X3", "a session goes over to whatever server is behind the pooler", "stores::commits", [
         (LINK, "if *pooled.server_started.get_or_insert(server) == server {", "if *pooled.server_started.insert(server) == server {"),
     ]),
     Mutant("X4", "behind a pooler a server that stands still holds its rows for ten seconds", "stores::commits", [
-        (CONNECT, "if how.pooled { bounds + &idle } else { bounds }", "if how.pooled && idle.is_empty() { bounds + &idle } else { bounds }"),
+        (CONNECT, "if settings.pooled { bounds + &idle } else { bounds }", "if settings.pooled && idle.is_empty() { bounds + &idle } else { bounds }"),
     ]),
     Mutant("X5", "behind a pooler commits are as durable as others have set", "stores::commits", [
-        (CONNECT, 'link.keep("synchronous_commit", &durable(&row)?);', "durable(&row)?;"),
+        (CONNECT, 'link.keep("synchronous_commit", &check_durability(&row)?);', "check_durability(&row)?;"),
     ]),
     Mutant("X6", "behind a pooler a commit that is given up is forgotten", "stores::commits", [
-        (LINK, "        let ended = self.connection.execute(how).await;\n", "        if self.pooled.is_some() {\n            self.at_work.set(None);\n        }\n        let ended = self.connection.execute(how).await;\n"),
+        (LINK, "        let ended = self.connection.execute(how).await;\n", "        if self.pooled.is_some() {\n            self.active_backend.set(None);\n        }\n        let ended = self.connection.execute(how).await;\n"),
     ]),
     Mutant("X7", "what a session needs stays on the pooler's connections", "stores::commits", [
         (LINK, 'settings.replace("SET ", "SET LOCAL ")', "settings.replace(\"SET \", \"SET \")"),
     ]),
     Mutant("X8", "behind a pooler a statement follows one that was given up, in its transaction", "stores::commits", [
-        (LINK, "if self.at_work.get().is_some() {", "if self.at_work.get().is_some() && self.within {"),
-        (LINK, "self.pooled.is_some() && !self.within", "self.pooled.is_some() && !self.within && self.at_work.get().is_none()"),
+        (LINK, "if self.active_backend.get().is_some() {", "if self.active_backend.get().is_some() && self.within {"),
+        (LINK, "self.pooled.is_some() && !self.within", "self.pooled.is_some() && !self.within && self.active_backend.get().is_none()"),
     ]),
     Mutant("X9", "whatever ends the connection of a commit says what became of it", "stores::commits", [
         ("src/store/postgres/errors.rs", "error.severity() != PgSeverity::Error", "error.severity() == PgSeverity::Warning"),
@@ -664,7 +664,7 @@ MUTANTS = [
         ("src/store/postgres/entries.rs", "self.connection.is_within() || ", ""),
     ]),
     Mutant("X11", "migrate does not say that it came through a pooler", "stores::commits", [
-        ("src/store/postgres/migrate.rs", "} else if through_a_pooler(error) {", "} else if through_a_pooler(error) && in_the_way(error) {"),
+        ("src/store/postgres/migrate.rs", "} else if is_of_pooler(error) {", "} else if is_of_pooler(error) && is_blocked(error) {"),
     ]),
     Mutant("U1", "under overload claims keep out the completions of others", "proof::live::overload", [
         (LANE, "Lane::Claim => 10,", "Lane::Claim => 16,"),
@@ -685,7 +685,7 @@ MUTANTS = [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
     ]),
     Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
-        (CONNECT, "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (how.lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (how.lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
+        (CONNECT, "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (settings.lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (settings.lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
     ]),
     Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
         ("src/ledger/policies/in_force.rs", "    if session.policy_book().policy_epoch().await? != epoch {\n        return Ok(None);\n    }\n", ""),
@@ -810,13 +810,14 @@ MUTANTS = [
     ]),
     Mutant("G1", "an entry that went while an insert ran is told as met", "stores::met", [
         (PG_ENTRIES, " AND r.key NOT IN (SELECT f.key FROM fresh f)", ""),
-        (PG_ENTRY_ROWS, "met.chain(fresh).collect()", "fresh.chain(met).collect()"),
+        (PG_ENTRY_ROWS, "conflicts.chain(fresh).collect()", "fresh.chain(conflicts).collect()"),
     ]),
     Mutant("G2", "an insert that is done is told as failed", "stores::met", [
         (PG_ENTRY_ROWS, "self.raw_of(answers).await.unwrap_or_default()\n        } else", "self.raw_of(answers).await?\n        } else"),
     ]),
     Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
         (BATCH, "InsertOutcome::Unseen => not_inserted.unknown_conflicts.push(pending.key_queue),", "InsertOutcome::Unseen => self.answer_head(pending.key_queue, pending.answer.unwrap_or_else(|| Err(lost()))),"),
+        (BATCH, "InsertOutcome::UnknownConflict => losers.unseen.push(pending.chain),", "InsertOutcome::UnknownConflict => self.deliver(pending.chain, pending.answer.unwrap_or_else(|| Err(lost()))),"),
     ]),
     Mutant("G4", "what an insert gave back is loaded once more", "claims::duplicates", [
         (BATCH, "                            not_inserted.conflicts.push(pending.key_queue);\n                            found.push(entry);\n", "                            drop(entry);\n                            not_inserted.unknown_conflicts.push(pending.key_queue);\n"),
@@ -829,7 +830,7 @@ MUTANTS = [
         ("src/store/schema.rs", "        still(self.serves_from, self.level, known)\n", "        still(self.serves_from, 0, known)\n"),
     ]),
     Mutant("K3", "a migration waits for its lock as long as it takes", "schema::next", [
-        ("src/store/postgres/migrate.rs", "bound(connection, pace.lock_wait, pace.statement).await?;", "bound(connection, pace.within, pace.within).await?;"),
+        ("src/store/postgres/migrate.rs", "set_timeouts(connection, pace.lock_wait, pace.statement).await?;", "set_timeouts(connection, pace.within, pace.within).await?;"),
     ]),
     Mutant("K4", "an index that was built by half is taken for a whole one", "schema::next", [
         ("src/store/postgres/migrate.rs", "if migration.sql.as_str().contains(&index) {", "if index.is_empty() {"),
@@ -922,8 +923,8 @@ MUTANTS = [
     Mutant("R9", "an insert that has met an entry is sent again as it was", "stores::", [
         ("src/store/postgres/entries.rs", "self.insert_all(INSERT, &raw, mark, until).await", "self.insert_all(INSERT_NEW, &raw, mark, until).await"),
     ]),
-    Mutant("R10", "inserts that fail do not keep the next ones from failing", "store::postgres::quiet", [
-        ("src/store/postgres/quiet.rs", ">= STIR", ">= Duration::ZERO"),
+    Mutant("R10", "inserts that fail do not keep the next ones from failing", "store::postgres::recent_duplicates", [
+        ("src/store/postgres/recent_duplicates.rs", ">= EXPECTED_FOR", ">= Duration::ZERO"),
     ]),
     Mutant("R11", "claims are guessed to be new whatever they met", "faults::", [
         ("src/ledger/claims/duplicate_rate.rs", "<= ALL / 2", "<= ALL"),
@@ -971,7 +972,7 @@ MUTANTS = [
         (PG_ENTRIES, "WHERE d.late OR d.attempts <> 1 OR", "WHERE d.late OR"),
     ]),
     Mutant("L44", "where some were completed, all count as completed", "stores::", [
-        (PG_ENTRY_ROWS, "(usize::try_from(all) == Ok(completions.len())).then_some(USUAL)", "(all > 0).then_some(USUAL)"),
+        (PG_ENTRY_ROWS, "(usize::try_from(count) == Ok(completions.len())).then_some(USUAL)", "(count > 0).then_some(USUAL)"),
     ]),
     Mutant("L45", "where some were not completed, only the unusual ones are told", "stores::", [
         (PG_ENTRIES, " OR (SELECT count(*) FROM done) < cardinality($1)", ""),
@@ -986,10 +987,10 @@ MUTANTS = [
         (LITE_STATEMENTS, "WHERE e.version = r.version - 1 AND {is_same}", "WHERE e.version = r.version - 1"),
     ]),
     Mutant("L49", "what was not done at once, since meta is another one, is not done again", "stores::", [
-        (LITE_AT_ONCE, "(found == Some(meta)).then_some(done)", "found.is_some().then_some(done)"),
+        (LITE_ONE_TRIP, "(found == Some(meta)).then_some(done)", "found.is_some().then_some(done)"),
     ]),
     Mutant("L50", "at once, a commit that failed is told as certainly not applied", "stores::", [
-        (LITE_AT_ONCE, "if *step == Step::Commit => return Err(of_commit(&error))", "if *step == Step::Commit => return Err(of_sqlx(&error))"),
+        (LITE_ONE_TRIP, "if *step == Step::Commit => return Err(of_commit(&error))", "if *step == Step::Commit => return Err(of_sqlx(&error))"),
     ]),
     Mutant("L51", "nothing is done at once", "store::sqlite", [
         ("src/store/sqlite/file.rs", "*meta = Some(looked);", "*meta = None.or(Some(looked)).filter(|_| false);"),
@@ -1240,7 +1241,7 @@ MUTANTS = [
         ("src/server/trust/kept.rs", "filter(|(_, (old, new))| old != new)", "filter(|(_, (old, new))| old != new || !new.is_empty())"),
     ]),
     Mutant("M48", "a session that could not be replaced is not counted", "secrets::sessions", [
-        ("src/store/postgres/connection/rotation.rs", "            opener.replaced().note(purpose, false);\n", ""),
+        ("src/store/postgres/connection/rotation.rs", "            opener.rotation_counts().record(purpose, false);\n", ""),
     ]),
     Mutant("M49", "a server with TLS tells to ask for its health without", "identity::seen", [
         ("src/server/health.rs", "--address https://{address}{domain}", "--address {address}{domain}"),
@@ -1412,10 +1413,10 @@ MUTANTS = [
         (CLAIM, "if let Some(fault) = ClockFault::behind(context) {", "if let Some(fault) = ClockFault::behind(context).filter(|_| false) {"),
     ]),
     Mutant("F2", "nobody looks for what a database that failed over had acknowledged", "proof::live::failover", [
-        ("src/store/postgres/connection/opener.rs", "sought.judge(&rows);", "drop((sought, rows));"),
+        ("src/store/postgres/connection/opener.rs", "writes.check(&rows);", "drop((writes, rows));"),
     ]),
     Mutant("F3", "an entry that was made again is taken for the one that was lost", ACKNOWLEDGED, [
-        ("src/store/postgres/connection/lost_commits.rs", "Left::Grant { created_at } => there.created_at > created_at", "Left::Grant { .. } => false"),
+        ("src/store/postgres/connection/lost_commits.rs", "Effect::Grant { created_at } => current.created_at > created_at", "Effect::Grant { .. } => false"),
     ]),
     Mutant("F4", "what nobody could look for is forgotten", ACKNOWLEDGED, [
         ("src/store/postgres/connection/lost_commits.rs", "for written in self.writes.drain(..) {", "for written in self.writes.drain(..).take(0) {"),
@@ -1740,19 +1741,19 @@ MUTANTS = [
         ("src/store/sqlite/losses.rs", "let accepts = self.accepts.load(Ordering::SeqCst);", "let accepts = self.accepts.swap(false, Ordering::SeqCst);"),
     ]),
     Mutant("RS3", "two backups write the same copy", "sqlite_file::backups", [
-        ("src/store/sqlite/part.rs", "match file.try_lock() {", "match file.try_lock().or(Ok(())) {"),
+        ("src/store/sqlite/unfinished_file.rs", "match file.try_lock() {", "match file.try_lock().or(Ok(())) {"),
     ]),
     Mutant("RS4", "a backup takes the place of the counter", "sqlite_file::backups", [
         ("src/store/sqlite/backup.rs", "[\"\", WAL, SHM, LOCK, COUNTER]", "[\"\", WAL, SHM, LOCK]"),
     ]),
     Mutant("RS5", "a restore gives what it made to the owner of the folder", "sqlite_file::backups", [
-        ("src/store/sqlite/part.rs", "        if geteuid().is_root() {\n            chown", "        if geteuid().is_root() || old.is_dir() {\n            chown"),
+        ("src/store/sqlite/unfinished_file.rs", "        if geteuid().is_root() {\n            chown", "        if geteuid().is_root() || old.is_dir() {\n            chown"),
     ]),
     Mutant("RS6", "a row whose attempts are no number is completed", "damaged::", [
         ("src/store/sqlite/entry_statements.rs", "\" AND typeof(e.attempts) = 'integer' AND {is_same}", "\" AND {is_same}"),
     ]),
     Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
-        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.place.check(opened.wal.as_deref()).is_ok();", "let there = true;"),
+        ("src/store/sqlite/file.rs", "let there = done.is_err() || file.location.check(opened.wal.as_deref()).is_ok();", "let there = true;"),
     ]),
     Mutant("K21", "a file that is mounted by itself is served", "sqlite_file::identity", [
         ("src/store/sqlite/at_path.rs", "mounts.iter().any(|mount| mount.point == path)", "mounts.iter().any(|mount| mount.point == path && path.ends_with(\"-journal\"))"),
@@ -1770,10 +1771,10 @@ MUTANTS = [
         ("src/store/sqlite/errors.rs", "Some(5) => Fault::Unavailable(", "Some(5) => Fault::Conflict("),
     ]),
     Mutant("K27", "each transaction waits for a foreign writer anew", "sqlite_file::locked", [
-        ("src/store/sqlite/file.rs", "let waits = if foreign { connect::IMPATIENT }", "let waits = if foreign { connect::PATIENT }"),
+        ("src/store/sqlite/file.rs", "let busy_timeout = if foreign { connect::BUSY_TIMEOUT_SHORT }", "let busy_timeout = if foreign { connect::BUSY_TIMEOUT }"),
     ]),
     Mutant("K28", "a restore leaves the WAL of the old file", "sqlite_file::backups", [
-        ("src/store/sqlite/part.rs", "for end in [WAL, SHM, \"-journal\"] {", "for end in [SHM, \"-journal\"] {"),
+        ("src/store/sqlite/unfinished_file.rs", "for end in [WAL, SHM, \"-journal\"] {", "for end in [SHM, \"-journal\"] {"),
     ]),
     Mutant("K29", "a backup is not marked as one", "sqlite_file::backups", [
         ("src/store/sqlite/backup.rs", "mark(&mut connection, MARK).await", "mark(&mut connection, MARK - MARK).await"),
@@ -1782,7 +1783,7 @@ MUTANTS = [
         ("src/store/sqlite/errors.rs", "if text.starts_with(READ_ONLY) => {", "if false && text.starts_with(READ_ONLY) => {"),
     ]),
     Mutant("K31", "a WAL that cannot be reset is not reported", "sqlite_file::others", [
-        (LITE_UPKEEP, "        self.file.place().watch_wal();\n", ""),
+        (LITE_UPKEEP, "        self.file.location().watch_wal();\n", ""),
     ]),
     Mutant("K60", "a bulk redrive leaves rows out that cannot be read", "damaged::", [
         ("src/ledger/operators/redrive.rs", "if self.note_unreadable(unreadable).await.is_err() {", "if unreadable.column.is_empty() && self.note_unreadable(unreadable).await.is_err() {"),
@@ -1890,7 +1891,7 @@ MUTANTS = [
         ("src/store/postgres/connection/url.rs", "is_some_and(|(name, _)| is_known(name))", "is_some_and(|(name, _)| name.is_empty())"),
     ]),
     Mutant("RP3", "the name of a host is verified as its address", "store::postgres::connection::url", [
-        ("src/store/postgres/connection/url.rs", "if is_renamed && self.is_full() {", "if is_renamed && self.is_full() && self.place.hosts.is_empty() {"),
+        ("src/store/postgres/connection/url.rs", "if is_renamed && self.is_full() {", "if is_renamed && self.is_full() && self.target.hosts.is_empty() {"),
     ]),
     Mutant("RP4", "several ports of the environment are port 5432", "store::postgres::connection::environment", [
         ("src/store/postgres/connection/environment.rs", "get(\"PGPORT\").filter(|ports| !ports.is_empty())", "get(\"PGPORT\").filter(|ports| ports.parse::<u16>().is_ok())"),
@@ -1899,7 +1900,7 @@ MUTANTS = [
         ("src/store/postgres/connection/environment.rs", "not_empty(variable, Some(&value))?;", "not_empty(variable, Some(&value)).or_else(|why| if variable == ROOT_VARIABLE { Ok(()) } else { Err(why) })?;"),
     ]),
     Mutant("RP6", "a file of the environment that cannot be read is not named", "store::postgres::connection::environment", [
-        ("src/store/postgres/connection/place.rs", "options.chain(variables).find_map(", "options.chain(variables.take(0)).find_map("),
+        ("src/store/postgres/connection/target.rs", "options.chain(variables).find_map(", "options.chain(variables.take(0)).find_map("),
     ]),
     Mutant("RP7", "a reserved word names a schema", "schema::names", [
         ("src/store/postgres/schema_name.rs", "if RESERVED.contains(&name) {", "if name == \"order\" {"),
@@ -2176,7 +2177,7 @@ MUTANTS = [
         (LOOKUP, "attempt: entry.attempts, verdict", "attempt: entry.attempts.max(1), verdict"),
     ]),
     Mutant("DO13", "a database in memory ends with its first connection", "process::ephemeral", [
-        ("src/store/sqlite/place.rs", "                if kept_open.is_none() {", "                if kept_open.is_some() {"),
+        ("src/store/sqlite/location.rs", "                if kept_open.is_none() {", "                if kept_open.is_some() {"),
     ]),
     Mutant("DO14", "a Lookup finds nothing of a claim that has expired", "proof::live::suites::histories", [
         (LOOKUP, "        State::InProgress => Some(claim::held(entry, context)),", "        State::InProgress if entry.expired(context.now) => return NOTHING,\n        State::InProgress => Some(claim::held(entry, context)),"),

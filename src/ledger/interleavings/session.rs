@@ -209,11 +209,11 @@ impl Entries for DiskSession {
                 (Some(token), _) => InsertOutcome::Granted(token),
                 (None, Some(entry)) => {
                     tally.count("conflicts of an optimistic insert");
-                    InsertOutcome::Met(Found::Entry(entry.into()))
+                    InsertOutcome::Conflict(Found::Entry(entry.into()))
                 }
                 (None, None) => {
                     tally.count("unknown conflicts");
-                    InsertOutcome::Unseen
+                    InsertOutcome::UnknownConflict
                 }
             };
             Inserted { reading, outcomes: rows.iter().zip(seen).map(outcome).collect() }

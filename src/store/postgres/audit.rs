@@ -1,4 +1,4 @@
-//! The audit, and the transactions in which it is written beside what it tells of.
+//! The audit, and the transactions that write an audit event together with the change that it records.
 
 use sqlx::Executor as _;
 
@@ -14,20 +14,20 @@ SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[
     $9::text[], $10::bytea[])
 ON CONFLICT (request_id) DO NOTHING";
 
-/// Under the id as events have it, or as those from before ids belonged to consumers have it.
+/// By the current form of the id, or by the form from before request ids belonged to consumers.
 pub(super) const AUDITED: &str = "\
 -- ledger.audited
 SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM ledger.audit WHERE request_id IN ($1, $2) AND consumer = $3";
 
-/// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
+/// In the ids of an operation's entries, the prefix is followed by the 32 digits of a hash, all of which sort below the tilde.
 pub(super) const COUNT_REDRIVEN: &str = "\
 -- ledger.count_redriven
 SELECT count(*) FROM ledger.audit
 WHERE request_id > $1 AND request_id < $1 || '~'
   AND action = 'REDRIVE' AND length(request_id) = length($1) + 32";
 
-/// One event for each prefix: that of any part of the operation.
+/// One event for each prefix: the event of any part of the operation.
 pub(super) const PART_DIGESTS: &str = "\
 -- ledger.part_digests
 SELECT part.digest
@@ -55,13 +55,13 @@ FROM ledger.audit WHERE key = $4 AND (at, request_id) < ($1, $2)
 ORDER BY at DESC, request_id DESC LIMIT $3";
 
 impl PgSession {
-    /// Says whether the request is new. First of all, so that a repeat waits here for the request that it
-    /// repeats.
+    /// Inserts the event; returns whether the request id is new. This comes first in the transaction, so that a repeat waits
+    /// here for the request that it repeats.
     pub(super) async fn add_event(&mut self, event: &AuditEvent) -> Result<bool, StoreError> {
         self.add_events(std::slice::from_ref(event)).await
     }
 
-    /// The same of several events of one request, which are new together or not at all.
+    /// The same for several events of one request: either all of them are new, or none is inserted.
     pub(super) async fn add_events(&mut self, events: &[AuditEvent]) -> Result<bool, StoreError> {
         let query = self
             .query(AUDIT_ADD)
@@ -79,7 +79,7 @@ impl PgSession {
         Ok(usize::try_from(added) == Ok(events.len()))
     }
 
-    /// Ends the transaction. What was refused in it is undone here, so that the session can go on.
+    /// Ends the transaction: commits, or rolls back if a statement was refused, so that the session stays usable.
     pub(super) async fn end(
         &mut self,
         outcome: Result<WriteResult, StoreError>,

@@ -5,22 +5,22 @@ use sqlx::postgres::PgRow;
 
 use super::PgSession;
 use super::errors::of_sqlx;
-use super::listing::{graces, planned_anew};
+use super::listing::{graces, planned_each_time};
 use crate::domain::{Count, Expired, NameCounts, StoreTime, Summary};
 use crate::store::numbers::{self, number};
 use crate::store::query::{EXACT_MAX, scaled};
 use crate::store::{Entries as _, StoreError};
 
-/// `OFFSET 0`, here and below: what is asked of entries is asked for one consumer after the other, never of a
-/// whole index of theirs.
+/// `OFFSET 0`, here and below, is an optimization fence: the planner must look up entries consumer by consumer, and never
+/// scan a whole index.
 pub(super) const CONSUMERS: &str = "\
 -- ledger.consumers
 SELECT n.name FROM ledger.consumers n
 WHERE n.name > $1 AND EXISTS (SELECT 1 FROM ledger.entries e WHERE e.consumer = n.no OFFSET 0)
 ORDER BY n.name LIMIT $2";
 
-/// Of entries `e`: how many there are, since when, and how many have one attempt left; and whether there may be more, since more
-/// than $3 were found.
+/// Of entries `e`: their number, the oldest instant, and the number with one attempt left; and whether there may be more,
+/// since more than $3 were found.
 macro_rules! counts {
     ($open:literal) => {
         concat!(
@@ -35,7 +35,7 @@ macro_rules! counts {
     };
 }
 
-/// Of open claims `e`: when those whose lease is over have expired.
+/// Of open claims `e`: when those whose lease is over expired.
 macro_rules! expired {
     () => {
         ", count(*) FILTER (WHERE e.open AND e.over_at <= c.now) AS expired,
@@ -43,7 +43,7 @@ macro_rules! expired {
     };
 }
 
-/// Claims, and when those whose lease is over have expired.
+/// Claims, and when those whose lease is over expired.
 macro_rules! claims {
     ($open:literal) => {
         concat!(
@@ -56,9 +56,9 @@ macro_rules! claims {
     };
 }
 
-/// Entries that are not COMPLETED: by their index, and the claims beyond the mark, the youngest first: most of the older ones are
-/// COMPLETED by then. Counted for one consumer and state after the other, so that each is a range of the index and
-/// nothing is sorted. Of each, at most $3 entries and one more are looked at: each may stand in another page of the table.
+/// Counts entries that are not COMPLETED: those in the index of open entries, and the claims beyond the mark, youngest first,
+/// since most of the older ones are COMPLETED. Counts one consumer and state at a time, so that each is a range of the index and
+/// nothing is sorted. Reads at most $3 + 1 entries of each, because each may lie in another page of the table.
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta),
@@ -127,8 +127,8 @@ GROUP BY a.name, o.state, o.cause
 ORDER BY a.name, o.state, o.cause"
 );
 
-/// Whether there are more than so many entries, and in how many pages; and how many names there are, which are numbered from 1
-/// on. A table of more than so many pages is taken for one of more entries, without a look at as many of its pages.
+/// Whether there are more than $1 entries, and in how many pages; and the number of names, which are numbered from 1 on. A
+/// table of more than $1 pages is taken to have more than $1 entries, without reading its pages.
 pub(super) const SIZE: &str = "\
 -- ledger.size
 SELECT CASE WHEN p.pages > $1 THEN $1
@@ -139,7 +139,7 @@ SELECT CASE WHEN p.pages > $1 THEN $1
        (SELECT coalesce(max(no), 0)::bigint FROM ledger.principals) AS principals
 FROM (SELECT pg_relation_size('ledger.entries') / current_setting('block_size')::bigint AS pages) AS p";
 
-/// Of pages that are chosen at random, always the same ones.
+/// Counts in a sample of pages (`TABLESAMPLE`), always the same ones.
 pub(super) const SAMPLED: &str = concat!(
     "-- ledger.sampled
 WITH sample AS MATERIALIZED (
@@ -153,7 +153,7 @@ SELECT n.name, coalesce((SELECT s.completed FROM sample s WHERE s.consumer = n.n
 FROM ledger.consumers n WHERE n.name = ANY ($2::text[])"
 );
 
-/// Doubled effects, by their index, for one consumer after the other.
+/// Doubled effects, by their index, one consumer at a time.
 pub(super) const DOUBLED: &str = "\
 -- ledger.doubled
 SELECT n.name, d.count
@@ -161,7 +161,7 @@ FROM unnest($1::text[]) AS r(name) JOIN ledger.consumers n ON n.name = r.name
 CROSS JOIN LATERAL (SELECT count(*) AS count FROM ledger.entries e WHERE e.consumer = n.no AND e.doubled OFFSET 0) AS d
 WHERE d.count > 0";
 
-/// How many pages a sample looks at: some thousands of entries stand in them.
+/// The number of pages of a sample: they hold some thousands of entries.
 const SAMPLED_PAGES: f64 = 200.0;
 
 impl PgSession {
@@ -183,7 +183,7 @@ impl PgSession {
     ) -> Result<Summary, StoreError> {
         let reading = self.load(&[]).await?.reading;
         let (names, near): (Vec<String>, Vec<Option<i32>>) = consumers.iter().cloned().unzip();
-        let query = planned_anew(SUMMARY).bind(names.clone()).bind(near).bind(most);
+        let query = planned_each_time(SUMMARY).bind(names.clone()).bind(near).bind(most);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let (mut counts, mut expired) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in &rows {
@@ -218,7 +218,7 @@ impl PgSession {
             principals: size.try_get("principals").map_err(of_sqlx)?,
         };
         let parts = if estimated { parts(pages) } else { 1.0 };
-        let query = planned_anew(SAMPLED).bind(100.0 / parts).bind(names);
+        let query = planned_each_time(SAMPLED).bind(100.0 / parts).bind(names);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let mut completed = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -229,20 +229,20 @@ impl PgSession {
         Ok(Summary { reading, counts, expired, doubled, completed, estimated, names: stored })
     }
 
-    /// How many entries of these consumers have a doubled effect.
+    /// The number of entries of these consumers with a doubled effect.
     async fn doubled(
         &mut self,
         consumers: &[(String, Option<i32>)],
     ) -> Result<Vec<(String, i64)>, StoreError> {
         let names: Vec<String> = consumers.iter().map(|(name, _)| name.clone()).collect();
-        let query = planned_anew(DOUBLED).bind(names);
+        let query = planned_each_time(DOUBLED).bind(names);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let count = |row: &PgRow| Ok((row.try_get("name")?, row.try_get("count")?));
         rows.iter().map(count).collect::<Result<_, sqlx::Error>>().map_err(of_sqlx)
     }
 }
 
-/// Into how many parts the pages are divided, of which a sample is one.
+/// The ratio of all pages to the pages of a sample.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 fn parts(pages: i64) -> f64 {
     (pages as f64 / SAMPLED_PAGES).max(1.0)

@@ -1,4 +1,4 @@
-//! Entries by their keys.
+//! Reads and writes entries by their keys.
 
 use std::time::Instant;
 
@@ -28,18 +28,18 @@ macro_rules! bind_replaced {
 }
 
 impl PgSession {
-    /// The rows of entries, whose names are learnt where they are new.
+    /// The rows of entries. Numbers of new names are assigned or read first.
     async fn rows_for(&mut self, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
-        match rows_by(&self.dictionary, entries) {
+        match rows_of_learnt(&self.dictionary, entries) {
             Err(_new) => {
                 self.learn_names(entries).await?;
-                rows_by(&self.dictionary, entries)
+                rows_of_learnt(&self.dictionary, entries)
             }
             rows => rows,
         }
     }
 
-    /// The rows with these hashes, in their order. Without a hash, it is a reading alone.
+    /// The rows with these hashes, in the same order. Without hashes, only a reading of the clock.
     pub(super) async fn rows_of(
         &mut self,
         hashes: Vec<KeyHash>,
@@ -77,14 +77,14 @@ impl Entries for PgSession {
             return self.insert_one(&entry.key, row, until).await;
         }
         let mark = self.mark.get();
-        if !self.looks() {
+        if !self.handles_conflicts() {
             match self.insert_all(INSERT_NEW, &raw, mark, until).await {
-                Err(error) if meets_an_entry(&error) => self.quiet.met(Instant::now()),
-                answers => return self.all_new(&raw, mark, &answers.map_err(of_sqlx)?),
+                Err(error) if is_duplicate_key(&error) => self.recent_duplicates.record(Instant::now()),
+                answers => return self.all_inserted(&raw, mark, &answers.map_err(of_sqlx)?),
             }
         }
         let answers = self.insert_all(INSERT, &raw, mark, until).await.map_err(of_sqlx)?;
-        self.new_and_met(rows, mark, &answers).await
+        self.partly_inserted(rows, mark, &answers).await
     }
 
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
@@ -99,19 +99,19 @@ impl Entries for PgSession {
             .bind(column(completions, |one| one.terms.retention.micros()))
             .bind(sparse(completions, Completion::result_column));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let Some((all, told)) = rows.split_first() else {
+        let Some((count, exceptions)) = rows.split_first() else {
             return Err(StoreError::Unknown("completions without an answer".into()));
         };
-        let all: i64 = all.try_get("done").map_err(of_sqlx)?;
-        let usual = (usize::try_from(all) == Ok(completions.len())).then_some(USUAL);
-        let told: Vec<(KeyHash, Done)> = told
+        let count: i64 = count.try_get("done").map_err(of_sqlx)?;
+        let usual = (usize::try_from(count) == Ok(completions.len())).then_some(USUAL);
+        let exceptions: Vec<(KeyHash, Done)> = exceptions
             .iter()
             .map(|row| Ok((row.try_get("key").map_err(of_sqlx)?, done(row)?)))
             .collect::<Result<_, StoreError>>()?;
-        let done = in_order(completions.iter().map(|one| one.key.hash()), told);
-        let done: Vec<Option<Done>> = done.map(|told| told.or(usual)).collect();
+        let done = in_order(completions.iter().map(|one| one.key.hash()), exceptions);
+        let done: Vec<Option<Done>> = done.map(|one| one.or(usual)).collect();
         let last = completions.iter().zip(&done).rfind(|(_, done)| done.is_some());
-        self.note_completed(last.map(|(completion, _)| completion));
+        self.record_completion(last.map(|(completion, _)| completion));
         Ok(done)
     }
 
@@ -134,7 +134,7 @@ impl Entries for PgSession {
             done.insert(row.try_get::<Uuid, _>("key").map_err(of_sqlx)?);
         }
         if let Some(row) = raw.iter().rfind(|row| done.contains(&row.key)) {
-            self.acknowledged.replaced(self.server_started, row);
+            self.lost_commits.record_replace(self.server_started, row);
         }
         Ok(raw.iter().map(|row| done.contains(&row.key)).collect())
     }
@@ -146,9 +146,9 @@ impl Entries for PgSession {
     }
 }
 
-/// The rows of entries, where all their names were learnt.
-fn rows_by(dictionary: &Dictionary, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
-    // What is collected of results grows step by step, and copies its rows each time.
+/// The rows of entries whose names all have known numbers.
+fn rows_of_learnt(dictionary: &Dictionary, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
+    // Collecting an iterator of results cannot reserve capacity, and copies the rows at each growth.
     let mut rows = Vec::with_capacity(entries.len());
     for entry in entries {
         rows.push(Row::of(entry, dictionary)?);
@@ -156,7 +156,7 @@ fn rows_by(dictionary: &Dictionary, entries: &[Entry]) -> Result<Vec<Row>, Store
     Ok(rows)
 }
 
-/// What the statements of entries need besides.
+/// Parts of the calls above.
 impl PgSession {
     async fn insert_all(
         &mut self,
@@ -188,23 +188,23 @@ impl PgSession {
         query.fetch_all(&mut self.connection).await
     }
 
-    /// All of them were inserted, or none at all.
-    fn all_new(&self, rows: &[Row], mark: i64, answers: &[PgRow]) -> Result<Inserted, StoreError> {
+    /// The result of an optimistic insert: all rows were inserted, or none.
+    fn all_inserted(&self, rows: &[Row], mark: i64, answers: &[PgRow]) -> Result<Inserted, StoreError> {
         let (reading, answer) = self.read_first(mark, answers)?;
         let inserted: bool = answer.try_get("inserted").map_err(of_sqlx)?;
         if !inserted {
-            let outcomes = rows.iter().map(|_| InsertOutcome::Unseen).collect();
+            let outcomes = rows.iter().map(|_| InsertOutcome::UnknownConflict).collect();
             return Ok(Inserted { reading, outcomes });
         }
         let tokens = || rows.iter().map(|row| row.token + reading.token_clock());
         if let (Some(row), Some(token)) = (rows.first(), tokens().next()) {
-            self.acknowledged.granted(self.server_started, row.key, token, reading.now.micros());
+            self.lost_commits.record_grant(self.server_started, row.key, token, reading.now.micros());
         }
         Ok(Inserted { reading, outcomes: tokens().map(InsertOutcome::Granted).collect() })
     }
 
-    /// Some were inserted, and some met an entry.
-    async fn new_and_met(
+    /// The result of an insert that handles conflicts: some rows were inserted, others conflict with an entry.
+    async fn partly_inserted(
         &mut self,
         entries: &[Entry],
         mark: i64,
@@ -214,29 +214,29 @@ impl PgSession {
         let keys: Option<Vec<Uuid>> = answer.try_get("fresh_keys").map_err(of_sqlx)?;
         let tokens: Option<Vec<i64>> = answer.try_get("fresh_tokens").map_err(of_sqlx)?;
         if let (Some([key, ..]), Some([token, ..])) = (keys.as_deref(), tokens.as_deref()) {
-            self.acknowledged.granted(self.server_started, *key, *token, reading.now.micros());
+            self.lost_commits.record_grant(self.server_started, *key, *token, reading.now.micros());
         }
-        // What was inserted is so whatever becomes of the numbers that these entries are read by: without them the
-        // entries are as good as not seen.
-        let met = if answers.len() > 1 {
-            self.quiet.met(Instant::now());
+        // The grants are committed. If the numbers that the conflicting entries need cannot be read, these conflicts are
+        // reported as unknown.
+        let conflicts = if answers.len() > 1 {
+            self.recent_duplicates.record(Instant::now());
             self.raw_of(answers).await.unwrap_or_default()
         } else {
             Vec::new()
         };
-        // Boxed: there are few, and a token is small.
-        let met = met.into_iter().map(|row| (row.hash(), Err(Box::new(row))));
+        // Boxed: conflicts are few, and a token is small.
+        let conflicts = conflicts.into_iter().map(|row| (row.hash(), Err(Box::new(row))));
         let fresh = keys.unwrap_or_default().into_iter().zip(tokens.unwrap_or_default().into_iter().map(Ok));
-        let all = in_order(entries.iter().map(|entry| entry.key.hash()), met.chain(fresh).collect());
+        let all = in_order(entries.iter().map(|entry| entry.key.hash()), conflicts.chain(fresh).collect());
         let outcomes = all.zip(entries).map(|(row, entry)| match row {
             Some(Ok(token)) => InsertOutcome::Granted(token),
-            Some(Err(met)) => InsertOutcome::Met(met.under(&entry.key, &self.dictionary)),
-            None => InsertOutcome::Unseen,
+            Some(Err(found)) => InsertOutcome::Conflict(found.under(&entry.key, &self.dictionary)),
+            None => InsertOutcome::UnknownConflict,
         });
         Ok(Inserted { reading, outcomes: outcomes.collect() })
     }
 
-    /// The reading of an insert, and the row that tells it.
+    /// The reading of an insert, and the row that holds it.
     fn read_first<'a>(&self, mark: i64, answers: &'a [PgRow]) -> Result<(Reading, &'a PgRow), StoreError> {
         let first = answers.first().ok_or_else(no_meta)?;
         serves(first)?;
@@ -247,18 +247,18 @@ impl PgSession {
         Ok((reading, first))
     }
 
-    /// Whether an insert looks for entries. Within a transaction of several statements it does: one that fails there ends
-    /// them all.
-    fn looks(&self) -> bool {
-        self.connection.is_within() || !self.quiet.is_quiet(Instant::now())
+    /// Whether the next insert handles conflicts, or is optimistic and fails on one. Within a transaction of several
+    /// statements it always handles them: a failing statement would abort the transaction.
+    fn handles_conflicts(&self) -> bool {
+        self.connection.is_within() || !self.recent_duplicates.none_recently(Instant::now())
     }
 
-    /// The same of the row of one key.
+    /// Inserts a single row.
     async fn insert_one(&mut self, key: &Key, row: Row, until: StoreTime) -> Result<Inserted, StoreError> {
         let mark = self.mark.get();
-        let looks = self.looks();
+        let handles_conflicts = self.handles_conflicts();
         let query = self
-            .query(if looks { INSERT_ONE } else { INSERT_NEW_ONE })
+            .query(if handles_conflicts { INSERT_ONE } else { INSERT_NEW_ONE })
             .bind(mark)
             .bind(until.micros())
             .bind(row.key)
@@ -278,22 +278,22 @@ impl PgSession {
             .bind(self.clock_limits.jump_max.micros())
             .bind(TOKEN_CLOCK_MAX);
         let fresh = match query.fetch_optional(&mut self.connection).await {
-            Err(error) if !looks && meets_an_entry(&error) => None,
+            Err(error) if !handles_conflicts && is_duplicate_key(&error) => None,
             fresh => fresh.map_err(of_sqlx)?,
         };
-        let Some(fresh) = fresh else { return self.met_one(key).await };
+        let Some(fresh) = fresh else { return self.conflict_of(key).await };
         let (now, token): (i64, i64) =
             (fresh.try_get("created_at").map_err(of_sqlx)?, fresh.try_get("token").map_err(of_sqlx)?);
-        // What is inserted is not behind: the mark that the database has written down is not above the token.
+        // The insert succeeded, so the clock is not behind: the mark in the database is not above the token.
         let limits = self.clock_limits;
         let reading = Reading { now: StoreTime(now), token_offset: token - row.token - now, mark, limits };
         self.mark.raise(&reading);
-        self.acknowledged.granted(self.server_started, key.hash(), token, now);
+        self.lost_commits.record_grant(self.server_started, key.hash(), token, now);
         Ok(Inserted { reading, outcomes: vec![InsertOutcome::Granted(token)] })
     }
 
-    /// Why a row was not inserted. Whatever becomes of this look, nothing was written.
-    async fn met_one(&mut self, key: &Key) -> Result<Inserted, StoreError> {
+    /// Loads the entry that conflicts with a row. The row was not inserted, so an error of this load is `NotApplied`.
+    async fn conflict_of(&mut self, key: &Key) -> Result<Inserted, StoreError> {
         let not_applied = |error| match error {
             StoreError::Unknown(text) => StoreError::NotApplied(Fault::Stale(text)),
             StoreError::NotApplied(_) => error,
@@ -303,10 +303,10 @@ impl PgSession {
             return Err(StoreError::NotApplied(Fault::ClockBehind));
         }
         if rows.iter().any(Option::is_some) {
-            self.quiet.met(Instant::now());
+            self.recent_duplicates.record(Instant::now());
         }
-        let met = |row: Raw| InsertOutcome::Met(row.under(key, &self.dictionary));
-        let outcomes = rows.into_iter().map(|row| row.map_or(InsertOutcome::Unseen, met));
+        let conflict = |row: Raw| InsertOutcome::Conflict(row.under(key, &self.dictionary));
+        let outcomes = rows.into_iter().map(|row| row.map_or(InsertOutcome::UnknownConflict, conflict));
         Ok(Inserted { reading, outcomes: outcomes.collect() })
     }
 
@@ -319,13 +319,13 @@ impl PgSession {
             .bind(completion.terms.retention.micros())
             .bind(completion.result_column());
         let row = query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?;
-        self.note_completed(row.as_ref().map(|_| completion));
+        self.record_completion(row.as_ref().map(|_| completion));
         row.as_ref().map(done).transpose()
     }
 
-    fn note_completed(&self, completion: Option<&Completion>) {
+    fn record_completion(&self, completion: Option<&Completion>) {
         if let Some(Completion { key, token, .. }) = completion {
-            self.acknowledged.completed(self.server_started, key.hash(), *token);
+            self.lost_commits.record_completion(self.server_started, key.hash(), *token);
         }
     }
 
@@ -352,17 +352,17 @@ impl PgSession {
     }
 }
 
-/// What most completions tell of their entries: in time, by the first attempt, reported once. It is not sent for each.
+/// The result of most completions: in time, by the first attempt, reported once. The database sends only the exceptions.
 const USUAL: Done = Done { late: false, attempt: 1, doubled: false };
 
-/// What a completion tells of the entry.
+/// The result of a completion, from its row.
 fn done(row: &PgRow) -> Result<Done, StoreError> {
     let late = row.try_get("late").map_err(of_sqlx)?;
     let doubled = row.try_get::<Option<bool>, _>("doubled").map_err(of_sqlx)?.unwrap_or_default();
     Ok(Done { late, attempt: row.try_get("attempts").map_err(of_sqlx)?, doubled })
 }
 
-/// Whether an insert has failed, and written nothing, since there is an entry of one of its keys.
-fn meets_an_entry(error: &sqlx::Error) -> bool {
+/// Whether an insert failed, and wrote nothing, because there is an entry under one of its keys.
+fn is_duplicate_key(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }

@@ -1,7 +1,7 @@
-//! The statements about entries by their keys.
+//! Statements about entries by their keys.
 //!
-//! Each that writes looks at the level itself, and writes nothing where a newer binary has begun to use what this one
-//! does not know. The load that follows says why.
+//! Each write checks the store's level itself, and writes nothing if a newer binary has begun to use a feature that this one
+//! does not know. The load that follows reports the reason.
 
 use std::sync::LazyLock;
 
@@ -9,9 +9,9 @@ use crate::store::columns::{REPLACED, columns, empty_list, no_columns, select_li
 use crate::store::numbers::number;
 use crate::store::schema::{LEVEL, known, level};
 
-/// The parameters of a statement as columns of `r`: of many rows as arrays, of one row as plain values, which costs the
-/// database and the server less. What all rows share is selected beside the arrays: joined to them, each row would be
-/// copied for the join. In a `FROM`, arrays are stored first, and read again.
+/// The parameters of a statement as columns of `r`: arrays for many rows, plain values for one row, which costs the database
+/// and the server less. Arrays are unnested in the select list next to the values that all rows share: a join would copy each
+/// row, and arrays in a `FROM` are materialized first.
 macro_rules! given {
     (many; $($number:literal $type:literal $name:literal)*) => {
         concat!("" $(, ", unnest(", $number, "::", $type, "[]) AS ", $name)*)
@@ -43,8 +43,8 @@ LEFT JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])"
 pub(super) const LOAD: &str = load!("load", many);
 pub(super) const LOAD_ONE: &str = load!("load_one", one);
 
-/// What all rows of a batch share is sent once: the first value of its list counts for those that have none. No first
-/// grant is without one; an import may be, and replaces its rows in the same transaction.
+/// A value that all rows of a batch share is sent once: the first value of the list applies to rows without a value. Every
+/// first grant has these values; an imported entry may lack one, and is replaced in the same transaction.
 macro_rules! first {
     (many; $($number:literal $type:literal $name:literal)*) => {
         concat!("" $(, ", (", $number, "::", $type, "[])[1] AS first_", $name)*)
@@ -62,8 +62,8 @@ macro_rules! or_first {
     };
 }
 
-/// First grants: `clock` is added to what was decided as of instant zero. They are inserted in the order in which they are
-/// given, which is that of their keys: so two servers that insert the same keys do not wait for each other crosswise.
+/// First grants: the clock is added to instants that were decided as of instant zero. Rows are inserted in the order in which
+/// they are given, which is that of their keys: so two servers that insert the same keys do not deadlock.
 macro_rules! first_grants {
     ($name:literal, $rows:ident, $open:literal, $conflict:literal) => {
         concat!(
@@ -121,8 +121,9 @@ WITH clock AS MATERIALIZED (
     };
 }
 
-/// The reading with whether the rows were inserted: all, or none at all where the clock forbids it. Where a single row
-/// meets an entry, the statement fails. Tokens follow from the reading: to return each row's would cost a copy of it.
+/// Optimistic insert: returns the reading, and whether the rows were inserted: all of them, or none if the clock forbids it. If
+/// a single row conflicts with an entry, the statement fails. Tokens follow from the reading: returning them would copy each
+/// row.
 pub(super) const INSERT_NEW: &str = concat!(
     first_grants!("insert_new", many, ", fresh AS (\n    ", ""),
     "
@@ -130,10 +131,10 @@ pub(super) const INSERT_NEW: &str = concat!(
 SELECT clock_now, token_offset, clock_mark, level, serves_from, may_write AS inserted FROM clock"
 );
 
-/// First the reading with the keys and tokens of what was inserted, then the entries that were met: those of keys
-/// that were not inserted, as the statement saw them when it began. An entry that was committed after that is met
-/// too, and not seen: of such a key the answer says nothing. One that was deleted after that is still seen: its key
-/// was inserted, and says so.
+/// Insert that handles conflicts: returns first the reading with the keys and tokens of the inserted rows, then the entries of
+/// keys that were not inserted, as they were in the statement's snapshot. An entry that was committed after the snapshot
+/// conflicts but is not visible: the answer omits its key (an unknown conflict). An entry that was deleted after the snapshot is
+/// still visible, but its key is among the inserted ones.
 pub(super) const INSERT: &str = concat!(
     first_grants!("insert", many, ", fresh AS (\n    ", "\n    ON CONFLICT (key) DO NOTHING"),
     "
@@ -152,14 +153,14 @@ JOIN ledger.entries e ON e.key = ANY (ARRAY[r.key])
 WHERE (SELECT count(*) FROM fresh) < cardinality($3) AND r.key NOT IN (SELECT f.key FROM fresh f)"
 );
 
-/// One row, where the claim of a new message waits for nothing else. It says nothing of what it meets: that takes a
-/// load of its own, which is cheap, since nothing was written.
+/// Inserts a single row. It does not return a conflicting entry: that takes a separate load, which is cheap, since nothing
+/// was written.
 pub(super) const INSERT_ONE: &str = concat!(
     first_grants!("insert_one", one, "\n", "\n    ON CONFLICT (key) DO NOTHING"),
     "\n    RETURNING e.created_at, e.token"
 );
 
-/// The same, failing where it meets an entry.
+/// The same as an optimistic insert: it fails on a conflict.
 pub(super) const INSERT_NEW_ONE: &str =
     concat!(first_grants!("insert_new_one", one, "\n", ""), "\n    RETURNING e.created_at, e.token");
 
@@ -198,8 +199,8 @@ RETURNING e.key, e.lease_until <= r.now AS late, e.attempts, e.doubled"
         )
     };
 }
-/// First how many were completed, then what is worth telling of them: all, where some were not; otherwise those that
-/// were not completed in time, by the first attempt and by no other holder before.
+/// Returns first the number of completed entries, then rows: for all of them if some were not completed; otherwise only for those
+/// that were late, needed more than one attempt, or were reported before by another holder.
 pub(super) const COMPLETE: &str = concat!(
     complete!("complete", many, ", done AS (\n"),
     "
@@ -211,8 +212,8 @@ WHERE d.late OR d.attempts <> 1 OR d.doubled OR (SELECT count(*) FROM done) < ca
 );
 pub(super) const COMPLETE_ONE: &str = complete!("complete_one", one, "\n");
 
-/// What may be written only until an instant is not written after it: a grant, by policies that may have changed.
-/// Made from the table of columns; its parameters stand in the order of `r`.
+/// Replaces entries. A row with an `until` is written only before that instant: a grant follows policies that may have changed
+/// since. Generated from the table of columns; the parameters have the order of `r`.
 pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
     let own = [("key", "uuid"), ("version", "bigint"), ("attention", "smallint"), ("until", "bigint")];
     let all: Vec<(&str, &str)> = own.into_iter().chain(REPLACED.iter().copied()).collect();
@@ -237,8 +238,8 @@ RETURNING e.key",
     )
 });
 
-/// It changes no row: it only takes the free locks for a moment. The version is asked for since no index holds
-/// it: the key alone would be read from all of an index that holds it behind other columns.
+/// Changes no row: takes the row locks that are free for a moment (`SKIP LOCKED`). Selects the version because no index holds it:
+/// for the key alone, the planner would scan a whole index that has the key behind other columns.
 pub(super) const LOCKED: &str = "\
 -- ledger.locked
 SELECT e.key, e.version
@@ -249,7 +250,7 @@ WHERE e.key NOT IN (
     JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key])
     FOR NO KEY UPDATE OF f SKIP LOCKED)";
 
-/// An operator's, of an entry that cannot be read. What stands in its token counts only where it is a token.
+/// Deletes an unreadable entry for an operator. The value in `token` counts only if it is a valid token.
 pub(super) const DELETE_UNREADABLE: &str = concat!(
     "-- ledger.delete_unreadable
 WITH clock AS MATERIALIZED (
@@ -265,7 +266,7 @@ WHERE e.key = ANY (ARRAY[$1::uuid])
     known!()
 );
 
-/// An operator's, whatever the rules.
+/// Deletes an entry for an operator, whatever the rules.
 pub(super) const DELETE: &str = concat!(
     "-- ledger.delete
 WITH clock AS MATERIALIZED (

@@ -1,4 +1,4 @@
-//! What a driver's error says about whether the statement was applied.
+//! Classifies errors of the driver: whether the statement was applied, and what to do next.
 
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
@@ -6,35 +6,35 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use self::Means::{Conflict, Locked, Permanent, Schema, Stale, TimedOut, Unavailable, Unknown};
 use crate::store::{Fault, StoreError};
 
-/// What an error of the server says about its statement.
+/// What an error of the server means for its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// Not applied; the session is of no use any more, a new one is.
+    /// Not applied; the session is unusable, a new one works.
     Stale,
-    /// Not applied; it lost against another one.
+    /// Not applied; it conflicts with another statement.
     Conflict,
     /// Not applied; another session holds a row.
     Locked,
     /// Not applied; it took too long.
     TimedOut,
-    /// Not applied, nor would any other write be at this moment: no row is at fault.
+    /// Not applied, and no other write would be applied at this moment: no row is at fault.
     Unavailable,
-    /// Not applied, nor will any other be until a person has changed the database.
+    /// Not applied, and no write will be applied until a person has changed the database.
     Schema,
-    /// A row of it is at fault, or nothing is known of the error: it is not applied.
+    /// Not applied: a row of it is at fault, or the error is unknown.
     Permanent,
     /// Perhaps applied.
     Unknown,
 }
 
-/// By SQLSTATE: the first line whose code is the error's, or whose class the error is of. What is not here is
-/// [`Permanent`]: only errors that a row can cause may be, since a batch is halved until that row stands alone.
+/// By SQLSTATE: the first line with the code or the class of the error applies. All other errors are [`Permanent`]: only errors
+/// that a row can cause may be permanent, since the batch is then split until that row is alone.
 const CODES: &[(&str, Means)] = &[
     // The connection is lost. A pooler's error may hide a commit.
     ("08", Unknown),
-    // Not supported: by a pooler, or by what only looks like Postgres.
+    // Not supported: by a pooler, or by a database that only resembles Postgres.
     ("0A", Schema),
-    // The role is not what it must be.
+    // The role lacks a membership or property.
     ("0L", Schema),
     ("0P", Schema),
     // Idle in a transaction for too long.
@@ -43,7 +43,7 @@ const CODES: &[(&str, Means)] = &[
     ("25P04", Unknown),
     // Read-only: a standby, a full disk of a managed service.
     ("25006", Unavailable),
-    // The transaction is not in the state that the session takes for granted.
+    // The transaction is not in the state that the session assumes.
     ("25", Stale),
     // A prepared statement is gone: DEALLOCATE, DISCARD, a pooler's other connection.
     ("26", Stale),
@@ -53,23 +53,23 @@ const CODES: &[(&str, Means)] = &[
     ("3F", Schema),
     // A deferred constraint: a row's fault.
     ("40002", Permanent),
-    // The server itself does not know.
+    // The server itself does not know whether the statement completed.
     ("40003", Unknown),
     // Deadlock, serialization failure.
     ("40", Conflict),
-    // Missing tables, missing rights, which a managed service takes away where a quota is used up.
+    // Missing tables or rights; a managed service may revoke rights when a quota is exceeded.
     ("42", Schema),
     // Out of disk, memory, connections.
     ("53", Unavailable),
     // Lock timeout.
     ("55P03", Locked),
-    // A table that is published without a replica identity does not take an update.
+    // A table that is published without a replica identity refuses updates.
     ("55", Unavailable),
     // Statement timeout.
     ("57014", TimedOut),
     // Starting up, shutting down.
     ("57P03", Unavailable),
-    // Idle for too long: the server has read nothing since.
+    // Idle session timeout: the server has read nothing since.
     ("57P05", Stale),
     // A shutdown may hit a statement whose commit only waits for a standby.
     ("57", Unknown),
@@ -81,29 +81,29 @@ const CODES: &[(&str, Means)] = &[
     ("F0", Unavailable),
 ];
 
-/// Which parts of the server refuse all writes with the code of a limit that a row exceeds: no numbers for transactions
-/// are left. Texts have the language of the server, names of its parts do not.
+/// Routines of the server that refuse all writes because transaction ids are used up, with the same code as a limit that a row
+/// exceeds. Messages are translated into the server's language, names of routines are not.
 const WRAPAROUND: [&str; 2] = ["GetNewTransactionId", "GetNewMultiXactId"];
 
-/// Codes that end a session before it has begun: the server has carried out nothing.
+/// Codes that end a session before it begins: the server has executed nothing.
 const NOT_CONNECTED: [&str; 2] = ["53300", "57P03"];
 
 fn means(code: &str, routine: Option<&str>, ends: bool) -> Means {
     match (code, routine) {
-        // The plan is of a table that has changed since: the routine tells it from all else that is not supported.
+        // The cached plan is outdated, since the table changed: the routine distinguishes this from other unsupported features.
         ("0A000", Some("RevalidateCachedQuery")) => return Stale,
         ("54000", Some(routine)) if WRAPAROUND.contains(&routine) => return Unavailable,
         _ => {}
     }
     let means = CODES.iter().find(|(head, _)| code.starts_with(head)).map_or(Permanent, |(_, means)| *means);
-    // A row does not end a session: a pooler does, or a server that panics, since it cannot write or flush its log. What
-    // is in the log by then may be carried out by the recovery.
+    // A faulty row does not end a session: a pooler does, or a server that panics because it cannot write or flush its WAL.
+    // Recovery may replay what the WAL holds by then.
     let is_certain = !matches!(means, Permanent | Unavailable) || NOT_CONNECTED.contains(&code);
     if ends && !is_certain { Unknown } else { means }
 }
 
-/// What an error says. The driver adds a line to the text of the server: that of Postgres' own source, which looks like
-/// one of the statement.
+/// The text of an error, without the line that the driver adds: a line number of Postgres' own source, which looks like one of
+/// the statement.
 pub(super) fn said(error: &sqlx::Error) -> String {
     match error.as_database_error() {
         Some(database) => format!("error returned from database: {}", database.message()),
@@ -111,7 +111,7 @@ pub(super) fn said(error: &sqlx::Error) -> String {
     }
 }
 
-/// The same of a migration, in the library's words.
+/// The same for an error of a migration.
 pub(super) fn said_of_migration(error: &MigrateError) -> String {
     #[allow(clippy::wildcard_enum_match_arm, reason = "the library's list of errors is open")]
     match error {
@@ -123,7 +123,7 @@ pub(super) fn said_of_migration(error: &MigrateError) -> String {
     }
 }
 
-/// Sorts an error that came of a statement which may have been sent.
+/// Classifies an error of a statement that may have been sent.
 #[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 pub(super) fn of_sqlx(error: sqlx::Error) -> StoreError {
     if let sqlx::Error::AnyDriverError(ours) = error {
@@ -158,8 +158,8 @@ fn ends(error: &PgDatabaseError) -> bool {
     error.severity() != PgSeverity::Error
 }
 
-/// Sorts an error that came of a `COMMIT`. What ends the connection may be a pooler, which does not know what became of
-/// it: only a transaction that was ended before is certain.
+/// Classifies an error of a `COMMIT`. The connection may have been ended by a pooler, which does not know the outcome: only a
+/// transaction that ended before is certainly not applied.
 pub(super) fn of_commit(error: sqlx::Error) -> StoreError {
     let postgres = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
     let ends = postgres.is_some_and(ends);
@@ -170,16 +170,16 @@ pub(super) fn of_commit(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// What mends a certificate of the server that was made by the recipe of Postgres' manual, or by a single `openssl req`.
+/// How to replace a server certificate that was made by the recipe of Postgres' manual, or by a single `openssl req`.
 const MEND: &str = "; sign one with its name: openssl req -new -key server.key -subj /CN=HOST -addext \
                     subjectAltName=DNS:HOST -out server.csr && openssl x509 -req -in server.csr -copy_extensions copy \
                     -days 365 -CA root.crt -CAkey root.key -CAcreateserial -out server.crt; name root.crt by sslrootcert \
                     (the root of a self-signed certificate is that certificate)";
 
-/// Why the certificate of the server is not taken, where the words of the library do not name the reason.
+/// Why the server's certificate is not accepted, if the library's message does not name the reason; else `None`.
 fn certificate(text: &str) -> Option<&'static str> {
     let by_words = [
-        // The handshake cannot be verified by such a certificate, even where the mode verifies nothing.
+        // The handshake cannot be verified with such a certificate, even if the mode verifies nothing.
         (
             "UnsupportedCertVersion",
             ": the server's certificate is X.509 version 1, which no sslmode with TLS can use",
@@ -197,7 +197,7 @@ fn certificate(text: &str) -> Option<&'static str> {
     by_words.iter().find(|(word, _)| text.contains(word)).map(|(_, why)| *why)
 }
 
-/// Sorts an error that came before anything was sent.
+/// Classifies an error that occurred before anything was sent.
 pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
     let mut text = said(error);
     if text.ends_with("UnknownIssuer") {
@@ -206,7 +206,7 @@ pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
         );
     }
     if matches!(error, sqlx::Error::Tls(_)) && text.contains("UnsupportedCertVersion") {
-        // Before the handshake: the own certificate, for `hostssl … cert`.
+        // Before the handshake: this server's own certificate, for `hostssl … cert`.
         text.push_str(
             ": the certificate of sslcert is X.509 version 1, which the driver does not send; sign one of version 3: \
              openssl x509 -req -in client.csr -copy_extensions copy -days 365 -CA root.crt -CAkey root.key -out client.crt, \
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_means_what_its_class_says() {
+    fn means_follows_code_and_class() {
         for (code, routine, ends, expected) in [
             ("53100", None, false, Unavailable),
             ("53200", None, false, Unavailable),

@@ -12,7 +12,7 @@ pub(super) const HOLDS: &str = "\
 -- ledger.holds
 SELECT prefix, created_at, actor, reason FROM ledger.holds ORDER BY prefix";
 
-/// The row of `meta` stays locked until the commit: two operators cannot both take the last place.
+/// The row of `meta` stays locked until the commit, so that concurrent operators cannot exceed the maximum number of holds.
 pub(super) const HOLD_BEGIN: &str = "\
 -- ledger.hold_begin
 UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock()), level = greatest(level, $2)
@@ -84,7 +84,7 @@ impl PgSession {
         if !self.add_event(event).await? {
             return Ok(WriteResult::Repeated);
         }
-        // Before the row of the hold: `add_hold` locks them in this order, and both orders together deadlock.
+        // Before the row of the hold, to avoid a deadlock: `add_hold` locks them in this order.
         self.raise_policy_epoch().await?;
         let lift = self.query(HOLD_LIFT).bind(prefix.to_owned());
         let lifted = lift.execute(&mut self.connection).await.map_err(of_sqlx)?.rows_affected() > 0;

@@ -1,4 +1,4 @@
-//! The lists of entries that operators ask for.
+//! Lists of entries for operators.
 
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -6,14 +6,14 @@ use sqlx::{Postgres, Row as _};
 use uuid::Uuid;
 
 use super::errors::of_sqlx;
-use super::{PgSession, place};
+use super::{PgSession, list_position};
 use crate::domain::{Listed, Listing};
 use crate::store::StoreError;
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::number;
 use crate::store::row::listed;
 
-/// The grace of each terms' number, as one value: a look-up of terms for each claim whose lease is over touched three pages
+/// The grace of all terms, by number, as one value: looking up the terms for each claim whose lease is over touched three pages
 /// a claim, 15,000 of the 21,000 pages of a list of expired claims (`tests/it/proof/rows/bounded.rs`).
 macro_rules! graces {
     ($when:literal) => {
@@ -28,8 +28,8 @@ macro_rules! graces {
 }
 pub(super) use graces;
 
-/// Whether an entry `e` fits the filter. A state or cause that is none of the known ones fits every filter: the entry cannot
-/// be read, and a list names it.
+/// Whether an entry `e` matches the filter. An unknown state or cause matches every filter: the entry is unreadable, and lists
+/// must show it.
 macro_rules! fits {
     () => {
         concat!(
@@ -44,7 +44,7 @@ macro_rules! fits {
         )
     };
 }
-/// Looks at the first $12 entries of a range, and numbers them: the one with the number $12 ends what was looked at there.
+/// Reads the first $12 entries of a range, and numbers them: the one with the number $12 is the last that was read.
 macro_rules! look {
     ($open:expr, $which:expr, $beyond:literal, $from:literal, $order:literal) => {
         concat!(
@@ -77,8 +77,8 @@ macro_rules! look {
         )
     };
 }
-/// The page that is made of what was looked at. Where a range has more entries, what was looked at ends with its last one,
-/// in all other ranges too: entries beyond it are left to the next page.
+/// Merges the entries that were read into a page. If a range has more entries, the page ends at the last entry that was read in
+/// it, for all other ranges too: entries beyond it belong to the next page.
 macro_rules! page {
     ($within:literal, $order:literal) => {
         concat!(
@@ -125,7 +125,7 @@ WITH clock AS MATERIALIZED (SELECT ledger.clock() AS clock_now, token_offset, cl
         )
     };
 }
-/// All entries of a consumer, or those that an index has, in one direction.
+/// Lists all entries of a consumer, or those in a partial index, in one direction.
 macro_rules! list_all {
     ($name:literal, $which:literal, $beyond:literal, $within:literal, $order:literal) => {
         concat!(
@@ -141,8 +141,8 @@ macro_rules! list_all {
         )
     };
 }
-/// Entries in some states, none of them COMPLETED: of each state those that are in the index, and the claims
-/// beyond the consumer's mark, which are not: among all that was created there.
+/// Lists entries in some states other than COMPLETED: for each state those in the index, and the claims beyond the consumer's
+/// mark, which are not in it yet, among all entries created there.
 macro_rules! list_open {
     ($name:literal, $beyond:literal, $within:literal, $order:literal, $from_at:literal, $from_key:literal, $mark:literal) => {
         concat!(
@@ -216,7 +216,7 @@ impl PgSession {
         };
         let mark = self.mark.get();
         let (at, key) = listing.place();
-        let query = planned_anew(statement)
+        let query = planned_each_time(statement)
             .bind(filter.namespace().name().to_owned())
             .bind(at.micros())
             .bind(key)
@@ -232,18 +232,18 @@ impl PgSession {
         let mut rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = rows.first().ok_or_else(super::no_meta)?;
         let reading = self.reading(first, mark)?;
-        let ended = place(first, "last_at", "last_key")?;
+        let ended = list_position(first, "last_at", "last_key")?;
         rows.retain(|row| matches!(row.try_get::<Option<Uuid>, _>("key"), Ok(Some(_))));
         let mut shown = Vec::with_capacity(rows.len());
         for row in &rows {
-            shown.extend(place(row, "created_at", "key")?);
+            shown.extend(list_position(row, "created_at", "key")?);
         }
         let next = Listed::place(listing, &shown, ended);
         Ok(Listed { reading, rows: listed(shown, self.entries_of(&rows).await?), next })
     }
 }
 
-/// Operators ask seldom. Their statements are planned each time, for the table as it is now.
-pub(super) fn planned_anew(statement: &'static str) -> Query<'static, Postgres, PgArguments> {
+/// A query without a cached plan: operators ask rarely, so each statement is planned for the table as it is now.
+pub(super) fn planned_each_time(statement: &'static str) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(statement).persistent(false)
 }

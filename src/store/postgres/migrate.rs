@@ -1,8 +1,8 @@
-//! The schema: migrations are applied one after the other, each of them while servers serve.
+//! Applies migrations of the schema one after the other, while servers go on.
 //!
-//! Two rules keep the servers going. A migration waits for its locks only for a moment, since whoever comes after
-//! it waits behind it; then it lets them pass, and tries again. And nobody waits for another `migrate` within a
-//! statement: an index that is built concurrently would wait for that statement, and the statement for the index.
+//! Two rules keep the servers working. A migration waits for its locks only for a moment, since later statements queue up
+//! behind it; then it releases them, and retries after a pause. And a `migrate` never waits for another one within a statement:
+//! an index that is built concurrently would wait for that statement, and the statement for the index.
 
 use std::time::Duration;
 
@@ -22,23 +22,23 @@ use crate::store::migrations::newest;
 use crate::store::postgres::connection::connect::{schema, unavailable};
 use crate::store::schema::{finds, still};
 
-/// How a migration makes way for those who serve.
+/// Bounds by which a migration yields to the servers.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// How long a statement of a migration waits for a lock, while everybody else waits behind it.
+pub struct MigrationPace {
+    /// `lock_timeout` of a migration: later statements queue up behind a waiting one.
     pub lock_wait: Duration,
-    /// How long such a statement may take, that wait included: so long may it be in the way. Less than the servers'
-    /// own `lock_wait`, which would take it for somebody who holds a row.
+    /// `statement_timeout` of a migration, the wait for locks included: it may block servers for this time. Shorter than the
+    /// servers' own `lock_wait`: otherwise their claims would fail as if a row were locked.
     pub statement: Duration,
-    /// How long the others have the store for themselves before the next try.
+    /// Pause before the next attempt, in which servers work undisturbed.
     pub rest: Duration,
-    /// How long all tries of one migration may take together, and how long another `migrate` is waited for.
+    /// Bound on all attempts of one migration together, and on the wait for another `migrate`.
     pub within: Duration,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
+impl Default for MigrationPace {
+    fn default() -> MigrationPace {
+        MigrationPace {
             lock_wait: Duration::from_millis(100),
             statement: Duration::from_millis(200),
             rest: Duration::from_secs(1),
@@ -47,7 +47,7 @@ impl Default for Pace {
     }
 }
 
-/// One `migrate` at a time in a database. The numbers are the ledger's own: "ledg".
+/// Advisory lock: one `migrate` at a time in a database. The first number is "ledg" in ASCII.
 const LOCK: &str = "\
 -- ledger.migrate_lock
 SELECT pg_try_advisory_lock(1818584167, 1) AS mine";
@@ -60,39 +60,39 @@ const MAKE_SCHEMA: &str = "\
 -- ledger.make_schema
 CREATE SCHEMA ledger";
 
-/// The name of the database, quoted where it must be.
+/// The name of the database, quoted if necessary.
 const DATABASE: &str = "\
 -- ledger.database
 SELECT quote_ident(current_database()) AS name";
 
-/// The code of a missing right.
+/// SQLSTATE of a missing right.
 const NO_RIGHT: &str = "42501";
 
-/// What an index is left as that could not be built to its end.
+/// Indexes that a failed `CREATE INDEX CONCURRENTLY` left invalid.
 const HALF_BUILT: &str = "\
 -- ledger.half_built
 SELECT c.relname AS name
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE c.relnamespace = 'ledger'::regnamespace AND NOT i.indisvalid";
 
-/// Brings the schema up to the last of these migrations; says how many were applied.
+/// Brings the schema up to the last of these migrations; returns the number that were applied.
 pub(super) async fn migrate(
     connection: &mut PgConnection,
     name: &SchemaName,
     migrations: &Migrator,
-    pace: Pace,
+    pace: MigrationPace,
 ) -> Result<usize, StoreError> {
     let migrations = &name.migrations(migrations);
-    alone(connection, pace).await?;
+    lock_migrations(connection, pace).await?;
     match whose(connection, name).await? {
-        // To create it where it is there needs a right that its owner may lack.
+        // `CREATE SCHEMA IF NOT EXISTS` needs a right that the schema's owner may lack, even if the schema exists.
         Whose::Absent => make_schema(connection, name).await?,
         Whose::Empty | Whose::Ledger => {}
-        Whose::Other(objects) => return Err(others(name, &objects)),
+        Whose::Other(objects) => return Err(not_a_ledger(name, &objects)),
     }
     let before = applied(connection, migrations).await?;
     if !before.is_empty() {
-        // What a newer binary has taken from older ones this one must neither migrate nor call sound.
+        // A store that no longer serves this binary must not be migrated by it, nor reported as up to date.
         let found = AssertSqlSafe(name.render(SCHEMA).into_owned());
         let meta = sqlx::raw_sql(found).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
         let (serves_from, level) =
@@ -104,8 +104,8 @@ pub(super) async fn migrate(
             (keys.try_get("key_format").map_err(of_sqlx)?, keys.try_get("has_entries").map_err(of_sqlx)?);
         finds(format, has_entries).map_err(StoreError::NotApplied)?;
     }
-    // Where there is no ledger yet nobody is in the way, however slow the machine is.
-    let pace = if before.is_empty() { Pace { statement: Duration::ZERO, ..pace } } else { pace };
+    // Without a ledger there are no servers to yield to, so a slow machine gets all the time it needs.
+    let pace = if before.is_empty() { MigrationPace { statement: Duration::ZERO, ..pace } } else { pace };
     let missing: Vec<&Migration> =
         migrations.iter().filter(|migration| !before.contains(&migration.version)).collect();
     for migration in &missing {
@@ -121,15 +121,16 @@ pub(super) async fn migrate(
     Ok(missing.len())
 }
 
-/// The schema is not a ledger's.
-fn others(name: &SchemaName, objects: &str) -> StoreError {
+/// The error for a schema that belongs to another application.
+fn not_a_ledger(name: &SchemaName, objects: &str) -> StoreError {
     schema(format!(
         "the schema `{name}` is not a ledger's: it has {objects}; nothing was changed: give the ledger another schema, by the \
          setting `schema` of each server and each `migrate` (--schema NAME)"
     ))
 }
 
-/// Many managed services have an owner of the database who is not the role of an application.
+/// Creates the schema. The error names the missing right: in many managed services the owner of the database is not the role of
+/// an application.
 async fn make_schema(connection: &mut PgConnection, name: &SchemaName) -> Result<(), StoreError> {
     let statement = AssertSqlSafe(name.render(MAKE_SCHEMA).into_owned());
     let Err(error) = connection.execute(sqlx::raw_sql(statement)).await else { return Ok(()) };
@@ -145,15 +146,15 @@ async fn make_schema(connection: &mut PgConnection, name: &SchemaName) -> Result
     )))
 }
 
-/// Waits until no other `migrate` is at work.
-async fn alone(connection: &mut PgConnection, pace: Pace) -> Result<(), StoreError> {
-    let give_up = Instant::now() + pace.within;
+/// Takes the advisory lock; polls while another `migrate` holds it.
+async fn lock_migrations(connection: &mut PgConnection, pace: MigrationPace) -> Result<(), StoreError> {
+    let deadline = Instant::now() + pace.within;
     loop {
         let locked = sqlx::raw_sql(LOCK).fetch_one(&mut *connection).await.map_err(of_sqlx)?;
         if locked.try_get::<bool, _>("mine").map_err(of_sqlx)? {
             return Ok(());
         }
-        if Instant::now() >= give_up {
+        if Instant::now() >= deadline {
             return Err(unavailable(format!(
                 "another `migrate` has been at work for {:?}; if there is none, one that came through a pooler \
                  left its lock behind: end that connection of the pooler, and name the database itself",
@@ -165,7 +166,7 @@ async fn alone(connection: &mut PgConnection, pace: Pace) -> Result<(), StoreErr
     }
 }
 
-/// The versions that were applied.
+/// The versions of the applied migrations.
 async fn applied(connection: &mut PgConnection, migrations: &Migrator) -> Result<Vec<i64>, StoreError> {
     let table = &migrations.table_name;
     connection.ensure_migrations_table(table).await.map_err(|error| of_migrate(&error))?;
@@ -173,25 +174,25 @@ async fn applied(connection: &mut PgConnection, migrations: &Migrator) -> Result
     Ok(listed.iter().map(|migration| migration.version).collect())
 }
 
-/// One migration, however often it must make way.
+/// Applies one migration, with as many retries as it takes.
 async fn apply(
     connection: &mut PgConnection,
     name: &SchemaName,
     migrations: &Migrator,
     migration: &Migration,
-    pace: Pace,
+    pace: MigrationPace,
 ) -> Result<(), StoreError> {
-    let give_up = Instant::now() + pace.within;
+    let deadline = Instant::now() + pace.within;
     loop {
         if migration.no_tx {
             drop_half_built(connection, name, migration, pace).await?;
         } else {
-            bound(connection, pace.lock_wait, pace.statement).await?;
+            set_timeouts(connection, pace.lock_wait, pace.statement).await?;
         }
         let done = migrations.run_direct(Some(migration.version), connection, false).await;
-        bound(connection, Duration::ZERO, Duration::ZERO).await?;
+        set_timeouts(connection, Duration::ZERO, Duration::ZERO).await?;
         let Err(error) = done else { return Ok(()) };
-        if !in_the_way(&error) || Instant::now() >= give_up {
+        if !is_blocked(&error) || Instant::now() >= deadline {
             return Err(of_migrate(&error));
         }
         let error = said_of_migration(&error);
@@ -200,15 +201,15 @@ async fn apply(
     }
 }
 
-/// An index that is built concurrently waits for all transactions that are older, and stands in nobody's way
-/// meanwhile: it waits for long. Where it failed before, a half of it is there, which serves nobody.
+/// Prepares a `CREATE INDEX CONCURRENTLY`. It waits for all older transactions, and blocks no statement meanwhile, so it may wait
+/// long. Drops the invalid index that a failed attempt left.
 async fn drop_half_built(
     connection: &mut PgConnection,
     name: &SchemaName,
     migration: &Migration,
-    pace: Pace,
+    pace: MigrationPace,
 ) -> Result<(), StoreError> {
-    bound(connection, pace.within, Duration::ZERO).await?;
+    set_timeouts(connection, pace.within, Duration::ZERO).await?;
     let half_built = AssertSqlSafe(name.render(HALF_BUILT).into_owned());
     let rows = sqlx::raw_sql(half_built).fetch_all(&mut *connection).await.map_err(of_sqlx)?;
     for row in &rows {
@@ -220,8 +221,12 @@ async fn drop_half_built(
     Ok(())
 }
 
-/// How long statements may wait for a lock, and run. Zero: for ever.
-async fn bound(connection: &mut PgConnection, lock: Duration, statement: Duration) -> Result<(), StoreError> {
+/// Sets `lock_timeout` and `statement_timeout`. Zero means no timeout.
+async fn set_timeouts(
+    connection: &mut PgConnection,
+    lock: Duration,
+    statement: Duration,
+) -> Result<(), StoreError> {
     let (lock, statement) = (lock.as_millis(), statement.as_millis());
     plain(connection, format!("SET lock_timeout = {lock}; SET statement_timeout = {statement}")).await
 }
@@ -231,13 +236,13 @@ async fn plain(connection: &mut PgConnection, statement: String) -> Result<(), S
     Ok(())
 }
 
-/// Somebody held a lock, or the migration held one for too long; or both waited for each other.
-fn in_the_way(error: &MigrateError) -> bool {
+/// Whether a lock was not available in time, or the statement took too long, or a deadlock was detected.
+fn is_blocked(error: &MigrateError) -> bool {
     is_one_of(error, &["55P03", "57014", "40P01"])
 }
 
-/// A prepared statement is unknown to the connection, or is there already from somebody else.
-fn through_a_pooler(error: &MigrateError) -> bool {
+/// Whether a prepared statement is unknown to the connection, or exists already from another client: a pooler is in between.
+fn is_of_pooler(error: &MigrateError) -> bool {
     is_one_of(error, &["26000", "42P05"])
 }
 
@@ -255,9 +260,9 @@ fn database_error(error: &MigrateError) -> Option<&sqlx::Error> {
 }
 
 fn of_migrate(error: &MigrateError) -> StoreError {
-    let advice = if in_the_way(error) {
+    let advice = if is_blocked(error) {
         "; what stands in its way is shown by pg_stat_activity: wait for it or end it, and run it again"
-    } else if through_a_pooler(error) {
+    } else if is_of_pooler(error) {
         "; this is a pooler of transactions: name the database itself, past its pooler"
     } else {
         ""

@@ -14,7 +14,7 @@ mod operators;
 mod owner;
 mod policies;
 mod purge;
-mod quiet;
+mod recent_duplicates;
 mod replays;
 mod rights;
 mod schema_name;
@@ -37,35 +37,35 @@ use super::{Fault, Purpose, Session, Store, StoreError};
 use crate::common::program::program;
 use crate::domain::{ClockLimits, KeyHash, StoreTime};
 use connection::connect;
-use connection::connect::How;
+use connection::connect::SessionSettings;
 use connection::opener::Opener;
-use connection::rotation::Renewed;
+use connection::rotation::RotatedSession;
 use connection::servers::Servers;
 use connection::session::PgSession;
 use errors::of_sqlx;
-use migrate::Pace;
+use migrate::MigrationPace;
 
 pub use connection::source::{PostgresSource, UrlSource, WrongSource};
 pub use schema_name::SchemaName;
 
-/// How to reach Postgres.
+/// Options of the Postgres store.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// Where it is, and who connects.
+    /// Server, user and password.
     pub source: PostgresSource,
-    /// Which schema of the database holds the ledger.
+    /// The schema of the database that holds the ledger.
     pub schema: SchemaName,
-    /// How many sessions the ledger works with.
+    /// The number of sessions for claims.
     pub sessions: usize,
-    /// How long a session lives, give or take a tenth, before it is replaced; none: for ever.
+    /// The lifetime of a session, ±10 %, before it is rotated; `None` if sessions are not rotated.
     pub lifetime: Option<Duration>,
-    /// How long a statement for claims waits for a lock that somebody else holds.
+    /// How long a statement for claims waits for a lock that another session holds.
     pub lock_wait: Duration,
     /// Whether prepared statements have names.
     pub prepared_statements: bool,
-    /// Whether a pooler gives each transaction another connection.
+    /// Whether a pooler may run each transaction on another connection (transaction pooling).
     pub transaction_pooling: bool,
-    /// What the database's clock may show.
+    /// The bounds on readings of the database's clock.
     pub clock_limits: ClockLimits,
 }
 
@@ -77,37 +77,36 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Reads the options and the files that they name; connects to nothing yet.
+    /// Reads the options and the files that they name; does not connect yet.
     ///
     /// # Errors
     /// What is wrong with the source, without a secret.
     pub fn new(options: &PostgresOptions) -> Result<PostgresStore, WrongSource> {
         let servers = Servers::read(&options.source)?;
-        let how = How {
+        let settings = SessionSettings {
             lock_wait: options.lock_wait,
             pooled: options.transaction_pooling,
             schema: options.schema.clone(),
         };
-        // A name is known to one backend.
-        let persistent = options.prepared_statements && !how.pooled;
-        let opener = Opener::new(servers, (options.sessions, options.clock_limits), how, persistent);
+        // A named prepared statement exists only in one backend.
+        let persistent = options.prepared_statements && !settings.pooled;
+        let opener = Opener::new(servers, (options.sessions, options.clock_limits), settings, persistent);
         Ok(PostgresStore { opener: Arc::new(opener), lifetime: options.lifetime })
     }
 
-    /// Warns of a way to another machine that does not verify who answers: once for each server, at the start of a
-    /// command that connects.
+    /// Warns if the connection to another machine does not verify the server's identity: once for each server, at the start of
+    /// a command that connects.
     pub fn warn_of_unverified(&self) {
         self.opener.servers().warn_of_unverified();
     }
 }
 
 impl PostgresStore {
-    /// Brings the schema up to the last of these migrations, which is how a later binary migrates; says how many
-    /// were applied.
+    /// Brings the schema up to the last of these migrations, as a later binary would; returns the number that were applied.
     ///
     /// # Errors
-    /// What one of them failed of, or that the time was over.
-    pub async fn migrate_by(&self, migrations: &Migrator, pace: Pace) -> Result<usize, StoreError> {
+    /// The error of a migration, or that the time ran out.
+    pub async fn migrate_by(&self, migrations: &Migrator, pace: MigrationPace) -> Result<usize, StoreError> {
         let mut connection = connect::open_as_owner(self.opener.servers()).await?;
         migrate::migrate(&mut connection, self.opener.schema(), migrations, pace).await
     }
@@ -130,25 +129,25 @@ impl Store for PostgresStore {
     async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
         let session = self.opener.open(purpose, None).await?;
         Ok(match self.lifetime {
-            Some(lifetime) => Box::new(Renewed::new(session, &self.opener, lifetime)),
+            Some(lifetime) => Box::new(RotatedSession::new(session, &self.opener, lifetime)),
             None => Box::new(session),
         })
     }
 
     fn left_behind(&self) -> usize {
-        self.opener.left_behind()
+        self.opener.orphaned_backends()
     }
 
     fn losses(&self) -> u64 {
         self.opener.losses()
     }
 
-    fn tell_of_replaced(&self, told: Box<dyn Fn(Purpose, bool) + Send + Sync>) {
-        self.opener.replaced().tell(told);
+    fn on_session_rotation(&self, observer: Box<dyn Fn(Purpose, bool) + Send + Sync>) {
+        self.opener.rotation_counts().set_observer(observer);
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {
-        self.migrate_by(&MIGRATIONS, Pace::default()).await
+        self.migrate_by(&MIGRATIONS, MigrationPace::default()).await
     }
 
     async fn accept_clock(&self) -> Result<StoreTime, StoreError> {
@@ -162,18 +161,18 @@ impl Store for PostgresStore {
     }
 }
 
-/// One column of many rows, as Postgres takes it. What is long is not copied: binding does that.
+/// One column of many rows, as an array parameter. Long values are borrowed: binding copies them.
 fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
 
-/// The same of a column that may be empty: where all of it is, no value is sent, and `unnest` fills it up.
+/// The same for a nullable column: if all values are null, an empty array is sent, and `unnest` fills it up with nulls.
 fn sparse<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> Option<T>) -> Vec<Option<T>> {
     let all = column(rows, value);
     if all.iter().any(Option::is_some) { all } else { Vec::new() }
 }
 
-/// The same of a column that all rows often share: then its value is sent once. The statement must know of that.
+/// The same for a column that often has one value for all rows, which is then sent once. The statement must support that.
 fn shared<'r, R, T: PartialEq>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     let mut all = column(rows, value);
     if all.windows(2).all(|pair| pair.first() == pair.last()) {
@@ -182,8 +181,8 @@ fn shared<'r, R, T: PartialEq>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec
     all
 }
 
-/// Where a row stands in the order of a list; none where the statement found none.
-fn place(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {
+/// The position of a row in the order of a list; `None` if the columns are null.
+fn list_position(row: &PgRow, at: &str, key: &str) -> Result<Option<(StoreTime, KeyHash)>, StoreError> {
     let at: Option<i64> = row.try_get(at).map_err(of_sqlx)?;
     let key: Option<Uuid> = row.try_get(key).map_err(of_sqlx)?;
     Ok(at.map(StoreTime).zip(key))

@@ -1,4 +1,4 @@
-//! What repeats in rows, as numbers: learnt once by each connection, and given on the first use.
+//! Numbers for values that repeat in rows: assigned at the first use, and read once by each connection.
 
 use sqlx::postgres::PgRow;
 
@@ -10,7 +10,7 @@ use crate::store::numbers::of_on_expiry;
 use crate::store::row::{Raw, Stored};
 use crate::store::{Fault, StoreError};
 
-/// How often two sessions may pick the same number before one gives up.
+/// Attempts before a session gives up, if other sessions keep taking the same number.
 const ROUNDS_MAX: usize = 20;
 
 /// The three statements about a table of names.
@@ -54,7 +54,7 @@ names!("consumers", CONSUMERS_ADD, CONSUMERS_FIND, CONSUMERS_TELL);
 names!("sources", SOURCES_ADD, SOURCES_FIND, SOURCES_TELL);
 names!("principals", PRINCIPALS_ADD, PRINCIPALS_FIND, PRINCIPALS_TELL);
 
-/// Whether terms `t` are those of `r`.
+/// Whether terms `t` equal those of `r`.
 macro_rules! same_terms {
     () => {
         "t.policy_version = r.policy_version AND t.grace = r.grace AND t.max_hold = r.max_hold
@@ -103,7 +103,7 @@ pub(super) const TERMS_TELL: &str = "\
 SELECT no, policy_version, grace, max_hold, on_expiry, retention, failed_retention, abandoned_retention
 FROM ledger.terms WHERE no = ANY ($1::int[])";
 
-/// One kind of names: how numbers are given, found, and told.
+/// One kind of names: the statements that assign numbers, find numbers by name, and find names by number.
 #[derive(Clone, Copy)]
 struct Kind {
     add: &'static str,
@@ -132,7 +132,7 @@ const PRINCIPALS: Kind = Kind {
 };
 
 impl PgSession {
-    /// Learns what the rows of these entries need to be written.
+    /// Learns the numbers that are needed to write these entries.
     pub(super) async fn learn_names(&mut self, rows: &[Entry]) -> Result<(), StoreError> {
         let missing = self.dictionary.missing_for(rows);
         self.number(CONSUMERS, missing.consumers).await?;
@@ -153,13 +153,13 @@ impl PgSession {
         self.number(CONSUMERS, missing).await
     }
 
-    /// The entries in these rows, in their order.
+    /// The entries in these rows, in the same order.
     pub(super) async fn entries_of(&mut self, rows: &[PgRow]) -> Result<Vec<Stored>, StoreError> {
         let raw = self.raw_of(rows).await?;
         Ok(raw.into_iter().map(|raw| raw.stored(&self.dictionary)).collect())
     }
 
-    /// The same as they are stored; what they need to be read is learnt.
+    /// The same as raw rows; learns the names that are needed to read them.
     pub(super) async fn raw_of(&mut self, rows: &[PgRow]) -> Result<Vec<Raw>, StoreError> {
         let raw = Raw::all(rows);
         self.learn_values(&raw).await?;
@@ -216,7 +216,7 @@ impl PgSession {
         Err(too_many())
     }
 
-    /// Learns what these rows need to be read.
+    /// Learns the names and terms that are needed to read these rows.
     async fn learn_values(&mut self, rows: &[Raw]) -> Result<(), StoreError> {
         let missing = self.dictionary.unknown_in(rows.iter().filter_map(Raw::row));
         for (kind, numbers) in
@@ -242,5 +242,5 @@ impl PgSession {
 }
 
 fn too_many() -> StoreError {
-    StoreError::NotApplied(Fault::Conflict("too many new names at once".into()))
+    StoreError::NotApplied(Fault::Conflict("too many new names concurrently".into()))
 }

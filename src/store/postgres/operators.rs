@@ -1,4 +1,4 @@
-//! What operators read and change. Each change is one transaction with its audit event.
+//! Reads and changes for operators. Each change is one transaction with its audit event.
 
 use async_trait::async_trait;
 use sqlx::Row as _;
@@ -19,8 +19,8 @@ pub(super) const PURGE_PLACES: &str = "\
 -- ledger.purge_places
 SELECT no, name, purge_passed FROM ledger.consumers WHERE name <> ''";
 
-/// Of each consumer what was created beyond the purge's first look, and is old enough for it: how many there are,
-/// and for how long the first has waited.
+/// For each consumer, the entries that were created beyond the purge's first pass and are old enough for it: their number, and
+/// how long the oldest has waited.
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
 WITH places AS MATERIALIZED (
@@ -43,7 +43,7 @@ SELECT replica, last_run_at, purged_total, purged_per_second, last_error, last_e
 FROM ledger.purges WHERE last_run_at >= $1
 ORDER BY last_run_at DESC, replica LIMIT $2";
 
-/// Writers queue up behind the lock that follows: they must not wait for long.
+/// Writers queue up behind the lock that follows, so the wait for it is short.
 pub(super) const OFFSET_WAIT: &str = "\
 -- ledger.offset_wait
 SET LOCAL lock_timeout = '200ms'";
@@ -109,7 +109,7 @@ impl Operators for PgSession {
     }
 
     async fn change(&mut self, write: &Write, event: &AuditEvent) -> Result<WriteResult, StoreError> {
-        // Outside: what is learnt in a transaction that is rolled back would be wrong.
+        // Outside of the transaction: numbers that are learnt in a transaction that is rolled back would be wrong.
         if let Write::Insert(entry) | Write::Replace(entry) = write {
             self.learn_names(std::slice::from_ref(entry)).await?;
         }
@@ -118,8 +118,8 @@ impl Operators for PgSession {
         self.end(outcome).await
     }
 
-    /// Nobody writes entries while it is raised. A statement takes its locks before its view of the store: what
-    /// waits sees the new offset, and what ran with the old one has ended.
+    /// No session can write entries while the offset is raised. A statement takes its locks before its snapshot: a statement
+    /// that waits sees the new offset, and every statement that ran with the old one has ended.
     async fn raise_token_offset(
         &mut self,
         raise: OffsetRaise,
@@ -204,7 +204,7 @@ impl PgSession {
             Write::Delete(key, version) => self.delete(*key, *version).await?,
             Write::DeleteUnreadable(key, version) => self.delete_unreadable(*key, *version).await?,
             Write::Insert(entry) => {
-                // The insert knows only first grants; the rest of the row follows.
+                // The insert writes only the columns of first grants; the replacement writes the others.
                 let inserted = self.insert(std::slice::from_ref(entry), StoreTime::MAX).await?;
                 match inserted.tokens().first() {
                     Some(Some(token)) => {
@@ -229,7 +229,7 @@ impl PgSession {
         if !self.add_events(events).await? {
             return Ok(WriteResult::Repeated);
         }
-        // The insert knows only first grants; the rest of the rows follows.
+        // The insert writes only the columns of first grants; the replacement writes the others.
         let inserted = self.insert(fresh, StoreTime::MAX).await?;
         let mut whole = Vec::with_capacity(entries.len());
         for (entry, token) in entries.iter().zip(inserted.tokens()) {

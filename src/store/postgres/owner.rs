@@ -1,4 +1,5 @@
-//! Whose schema it is: a schema with the name of ours may belong to another application, and nothing of that is touched.
+//! Determines the owner of the schema: a schema with the ledger's name may belong to another application, and must not be
+//! touched.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row as _};
@@ -7,8 +8,8 @@ use super::errors::of_sqlx;
 use super::schema_name::SchemaName;
 use crate::store::StoreError;
 
-/// A ledger has the table of its migrations, and from the first migration on `meta` with the column `serves_from`.
-/// Postgres lists a table's row type and its indexes too: the tables, views and functions say enough.
+/// A ledger has its table of migrations, and from the first migration on the table `meta` with the column `serves_from`.
+/// Postgres lists row types and indexes of tables too: tables, views and functions are enough here.
 const WHOSE: &str = "\
 -- ledger.whose
 SELECT to_regnamespace('ledger') IS NOT NULL AS there,
@@ -31,17 +32,17 @@ SELECT to_regnamespace('ledger') IS NOT NULL AS there,
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// It is not there.
+    /// The schema does not exist.
     Absent,
-    /// It is there, with nothing in it; or the first migration has begun and not ended.
+    /// The schema exists and is empty; or the first migration began and did not end.
     Empty,
-    /// A ledger.
+    /// The schema of a ledger.
     Ledger,
-    /// Something else, with these objects among others.
+    /// The schema of another application, with these objects among others.
     Other(String),
 }
 
-/// Looks whose schema it is, and changes nothing.
+/// Determines the owner of the schema; changes nothing.
 pub(super) async fn whose(connection: &mut PgConnection, name: &SchemaName) -> Result<Whose, StoreError> {
     let statement = AssertSqlSafe(name.render(WHOSE).into_owned());
     let row = sqlx::raw_sql(statement).fetch_one(connection).await.map_err(of_sqlx)?;

@@ -1,4 +1,4 @@
-//! The purge: whose turn it is, what it looks at, and what it deletes.
+//! The purge: the turns of consumers, the entries that it looks at, and those that it deletes.
 
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -11,7 +11,7 @@ use crate::store::row::readable;
 use crate::store::schema::{known, level};
 use crate::store::{Created, Entries as _, PurgePlace, PurgeTurn, StoreError, TURN_MAX};
 
-/// A row that somebody has locked is left for another time: whoever changes policies may stand still there.
+/// Skips a row that another session has locked: a change of policies may hold its lock for long.
 pub(super) const PURGE_TAKE: &str = "\
 -- ledger.purge_take
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta),
@@ -34,7 +34,8 @@ UPDATE ledger.consumers n
 SET purge_held = 0, purge_due = $3, purge_passed = $4, purge_again = $5, purge_again_due = $6
 WHERE n.no = $1 AND n.purge_held = $2";
 
-/// The index knows no order among those of one instant: they come together. Where each lies is told with it.
+/// Entries created at the same instant have no order in the index, so they are returned together. Each comes with its
+/// physical position (`ctid`).
 pub(super) const CREATED: &str = concat!(
     "-- ledger.created
 SELECT ",
@@ -51,11 +52,11 @@ SELECT e.created_at FROM ledger.entries e
 WHERE e.consumer = $1 AND e.created_at > $2
 ORDER BY e.created_at LIMIT 1";
 
-/// It sees the rules as they stood when it began. A change of policy that is committed while it runs is
-/// later than the purge: the window floor which that one sets leaves the purge's margin for it, and no
-/// statement runs for as long. A row is found by the place where it lay when it was read, for less than half of what
-/// a look into the index of keys costs: a row that has moved since then stays for another time. The key is compared, and
-/// not looked up, lest the index is used all the same.
+/// Sees the policies of its snapshot. A change of policies that is committed while it runs counts as later than the purge: the
+/// window floor of that change leaves a margin for the purge, and no statement runs as long as that margin. A row is found by
+/// the physical position (`ctid`) at which it was read, which costs less than half of a look-up in the index of keys; a row that
+/// has moved since then is left for another turn. The key is compared by an expression that keeps the planner from using the
+/// index after all.
 pub(super) const PURGE: &str = concat!(
     "-- ledger.purge
 WITH clock AS MATERIALIZED (
@@ -156,7 +157,7 @@ impl PgSession {
     }
 }
 
-/// Where a row lies in its table.
+/// The key and the physical position (`ctid`) of a row.
 fn place_of(row: &PgRow) -> Result<(KeyHash, String), StoreError> {
     Ok((row.try_get("key").map_err(of_sqlx)?, row.try_get("place").map_err(of_sqlx)?))
 }

@@ -1,4 +1,4 @@
-//! What the role that serves may do: what a server needs, and nothing else. The role that migrates owns the schema.
+//! Rights of the servers' role: what a server needs, and nothing else. The role that migrates owns the schema.
 
 use sqlx::Executor as _;
 use sqlx::postgres::PgConnection;
@@ -7,10 +7,10 @@ use super::errors::of_sqlx;
 use super::schema_name::SchemaName;
 use crate::store::StoreError;
 
-/// Takes away whatever was given before, and gives what is needed. `@role` stands for the role.
+/// Revokes all earlier grants, and grants what is needed. `@role` stands for the role.
 ///
-/// Nobody changes an event of the audit, or removes a young one: `forget_audit` is the owner's, who has said in
-/// `meta` how long events are kept at least. Of `meta` a server changes its clock's mark and what only grows.
+/// The role cannot change an audit event, or remove a recent one: `forget_audit` is a function of the owner, who sets in `meta`
+/// how long events are kept at least. In `meta` a server may change only its clock's mark and the columns that only grow.
 const GRANTS: &[&str] = &[
     "REVOKE ALL ON SCHEMA ledger FROM @role",
     "REVOKE ALL ON ALL TABLES IN SCHEMA ledger FROM @role",
@@ -25,7 +25,7 @@ const GRANTS: &[&str] = &[
     "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ledger TO @role",
 ];
 
-/// Gives a role what a server needs, all of it or nothing. To be repeated after each migration.
+/// Grants a role what a server needs, all or nothing. Must be repeated after each migration.
 pub(super) async fn grant(
     connection: &mut PgConnection,
     name: &SchemaName,

@@ -1,7 +1,7 @@
-//! The schema that holds a ledger's tables, and the statements and migrations in its name.
+//! The schema that holds a ledger's tables, and the rendering of statements and migrations for it.
 //!
-//! All of them are written once, as templates, for the schema `ledger`. Names are qualified everywhere: a `search_path`,
-//! which anybody with a right on the database may change, decides nothing.
+//! Statements and migrations are templates for the schema `ledger`. All names in them are qualified, so that they do not depend
+//! on `search_path`, which other roles of the database may change.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -16,13 +16,13 @@ use sqlx::{AssertSqlSafe, Execute, Postgres, SqlSafeStr as _, SqlStr};
 
 use crate::store::migrations;
 
-/// The schema of the templates.
+/// The schema name in the templates.
 const TEMPLATE: &str = "ledger";
-/// Postgres cuts longer names.
+/// Postgres truncates longer names.
 const BYTES_MAX: usize = 63;
 
-/// The key words of Postgres 14 to 18 that are not the name of a schema without quotes: those whose `catcode` is R or T in
-/// `pg_get_keywords()`. The statements have no quotes.
+/// The key words of Postgres 14 to 18 that must be quoted as the name of a schema: those whose `catcode` is R or T in
+/// `pg_get_keywords()`. The statements do not quote names.
 const RESERVED: [&str; 101] = [
     "all",
     "analyse",
@@ -168,7 +168,7 @@ impl FromStr for SchemaName {
     }
 }
 
-/// In a file, a name that is wrong is reported with its line.
+/// In a configuration file, a wrong name is reported with its line.
 impl<'de> Deserialize<'de> for SchemaName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SchemaName, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
@@ -176,14 +176,14 @@ impl<'de> Deserialize<'de> for SchemaName {
 }
 
 impl SchemaName {
-    /// A template in the name of this schema.
+    /// Renders a template for this schema.
     pub(super) fn render<'t>(&self, template: &'t str) -> Cow<'t, str> {
         if &*self.0 == TEMPLATE {
             return Cow::Borrowed(template);
         }
         let mut rendered = String::with_capacity(template.len() + 64);
         for line in template.split_inclusive('\n') {
-            // The name of a statement, which `pg_stat_statements` shows, and comments.
+            // The name of a statement, which `pg_stat_statements` shows, and comments stay as they are.
             if line.starts_with("--") {
                 rendered.push_str(line);
             } else {
@@ -210,8 +210,7 @@ impl SchemaName {
         to.push_str(&line[done..]);
     }
 
-    /// Migrations in the name of this schema. Their checksums are those of the templates: a database knows the migration
-    /// and not the name.
+    /// Renders migrations for this schema. Their checksums are those of the templates, so that they do not depend on the name.
     pub(super) fn migrations(&self, templates: &Migrator) -> Migrator {
         let rendered = templates.iter().map(|template| Migration {
             sql: AssertSqlSafe(self.render(template.sql.as_str()).into_owned()).into_sql_str(),
@@ -220,7 +219,7 @@ impl SchemaName {
         migrations::in_table(rendered.collect(), self.render(migrations::POSTGRES_TABLE).into_owned())
     }
 
-    /// A statement in the name of this schema.
+    /// Renders a statement for this schema.
     pub(super) fn statement<'q>(&self, query: impl Execute<'q, Postgres>) -> Result<Rendered, sqlx::Error> {
         let mut query = query;
         let arguments = query.take_arguments().map_err(sqlx::Error::Encode)?;
@@ -233,10 +232,10 @@ impl SchemaName {
     }
 }
 
-/// A statement in the name of a schema.
+/// A statement that is rendered for a schema.
 pub(super) struct Rendered {
     sql: SqlStr,
-    /// `None` if it is sent as text.
+    /// `None` if the statement is sent as text.
     arguments: Option<PgArguments>,
     persistent: bool,
 }
@@ -265,7 +264,7 @@ mod tests {
     use crate::store::postgres::statement_list;
 
     #[test]
-    fn names_are_those_that_need_no_quotes() {
+    fn from_str_quoted_or_long_name_is_refused() {
         let longest = "a".repeat(63);
         for (name, is_well) in [
             ("ledger", true),
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_rendered_where_they_name_the_schema() {
+    fn render_replaces_the_schema_of_templates() {
         let other: SchemaName = "a_b1".parse().expect("a name");
         for (template, rendered) in [
             ("SELECT ledger.clock() FROM ledger.meta", "SELECT a_b1.clock() FROM a_b1.meta"),
@@ -316,7 +315,7 @@ mod tests {
 
     /// No statement and no migration names the schema of the templates once it is rendered.
     #[test]
-    fn nothing_is_left_of_the_templates_schema() {
+    fn render_leaves_no_template_schema() {
         let other: SchemaName = "elsewhere".parse().expect("a name");
         let migrations = other.migrations(&migrations::POSTGRES);
         let all = statement_list::ALL.iter().map(|statement| other.render(statement).into_owned());

@@ -1,4 +1,4 @@
-//! Every statement that is sent, for the test that prepares each of them.
+//! All statements that are sent to Postgres, for the test that prepares each of them.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         sql::SCHEMA,
         sql::BEGUN,
         sql::PROVE,
-        orphans::LEFT_BEHIND,
+        orphans::ORPHANS,
         entry_statements::LOAD,
         entry_statements::LOAD_ONE,
         entry_statements::INSERT,

@@ -1,5 +1,5 @@
-//! What a server does by itself: heartbeat, the index of open claims, and reports of the purge, whose own
-//! statements are in `purge.rs`.
+//! Background work of a server: heartbeat, the index of open claims, and reports of the purge, whose statements are in
+//! `purge.rs`.
 
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
@@ -8,21 +8,21 @@ use uuid::Uuid;
 
 use super::errors::of_sqlx;
 use super::schema_name::SchemaName;
-use super::{PgSession, place, serves};
+use super::{PgSession, list_position, serves};
 use crate::domain::{ClockLimits, KeyHash, PurgeWorker, Reading, Span, StoreTime, TOKEN_CLOCK_MAX};
 use crate::store::numbers::number;
 use crate::store::postgres::connection::connect::unavailable;
 use crate::store::upkeep::{FORGOTTEN_MAX, HEARD_OF, acceptable};
 use crate::store::{Created, Fault, PurgeTurn, Replica, StoreError, Upkeep};
 
-/// How far behind the clock the marks stay. An insert may read the clock before it waits for a lock, but no
-/// statement takes this long: whatever was created before is there to be seen.
+/// How far the marks stay behind the clock, in microseconds. An insert may read the clock before it waits for a lock, but no
+/// statement takes this long: all entries created before the mark are committed and visible.
 const MARK_BEHIND: i64 = 60_000_000;
 
-/// How many consumers one round of marking looks at.
-const CONSUMERS_AT_ONCE: i64 = 100;
+/// The number of consumers that one round of marking looks at.
+const CONSUMERS_PER_ROUND: i64 = 100;
 
-/// The operator says that the clock is right, however far ahead of its mark.
+/// Accepts the clock on behalf of an operator, however far it is ahead of its mark.
 const ACCEPT_CLOCK: &str = "\
 -- ledger.accept_clock
 UPDATE ledger.meta SET clock_mark = greatest(clock_mark, $1 + token_offset)";
@@ -31,9 +31,9 @@ const CLOCK: &str = "\
 -- ledger.clock
 SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta";
 
-/// It waits for nobody: whoever changes a policy locks `meta` until the commit, and may stand still there. Then
-/// the mark is left to a later heartbeat, of any replica. The replica's own row is always written, which
-/// proves that the store takes writes.
+/// Never waits for a lock: a change of policies locks `meta` until its commit, which may take long. Then a later heartbeat of any
+/// replica writes the mark (`SKIP LOCKED`). The replica's own row is always written, which proves that the store accepts
+/// writes.
 pub(super) const BEAT: &str = "\
 -- ledger.beat
 WITH clock AS MATERIALIZED (
@@ -51,7 +51,7 @@ WITH clock AS MATERIALIZED (
     LIMIT $5 FOR UPDATE OF o SKIP LOCKED
 ), forgotten AS (
     DELETE FROM ledger.replicas g USING old o WHERE g.replica = o.replica
-), told AS (
+), reported AS (
     INSERT INTO ledger.replicas (replica, heard_at, speaks, version)
     SELECT $1::uuid, c.now, $2::int, $3::text FROM clock c
     ON CONFLICT (replica) DO UPDATE SET heard_at = excluded.heard_at, speaks = excluded.speaks,
@@ -68,14 +68,14 @@ ON CONFLICT (replica) DO UPDATE SET last_run_at = excluded.last_run_at, purged_t
     purged_per_second = excluded.purged_per_second, last_error = excluded.last_error,
     last_error_at = excluded.last_error_at";
 
-/// The owner's function: the role of a server may delete no event. It leaves those that `audit_kept_for` of `meta`
-/// keeps.
+/// A function of the owner: the servers' role may not delete events. It keeps the events that `audit_kept_for` of `meta`
+/// protects.
 pub(super) const AUDIT_PURGE: &str = "\
 -- ledger.audit_purge
 SELECT ledger.forget_audit($1, $2) AS gone";
 
-/// A clock that was set back (and a `token_offset` that was raised for it) makes entries before a mark: the mark
-/// goes back with it.
+/// After the clock was set back (and `token_offset` raised for it), new entries are created before a mark: the mark is set back
+/// too.
 pub(super) const UNMARK: &str = "\
 -- ledger.unmark
 WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until FROM ledger.meta)
@@ -83,7 +83,7 @@ UPDATE ledger.consumers n
 SET marked_at = c.until, marked_key = '00000000-0000-0000-0000-000000000000'
 FROM clock c WHERE n.marked_at > c.until";
 
-/// The consumers that have claims beyond their mark that are old enough to be marked.
+/// The consumers with claims beyond their mark that are old enough to be marked.
 pub(super) const UNMARKED: &str = "\
 -- ledger.unmarked
 WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until FROM ledger.meta)
@@ -95,7 +95,7 @@ WHERE n.no > $3 AND EXISTS (
     OFFSET 0)
 ORDER BY n.no LIMIT $2";
 
-/// With all that were created at the same instant as the last one: the index knows no order among them.
+/// Includes all claims created at the same instant as the last one: the index has no order among them.
 pub(super) const UNMARKED_OPEN: &str = concat!(
     "-- ledger.unmarked_open
 WITH passed AS MATERIALIZED (
@@ -114,7 +114,7 @@ FROM (SELECT created_at, key FROM passed ORDER BY created_at DESC, key DESC LIMI
 LEFT JOIN passed o ON o.open"
 );
 
-/// The version stays: nothing that anybody is told changes.
+/// Keeps the version: nothing that a client can see changes.
 pub(super) const MARK: &str = concat!(
     "-- ledger.mark
 UPDATE ledger.entries e SET attention = ",
@@ -131,7 +131,7 @@ pub(super) const MARKED: &str = "\
 UPDATE ledger.consumers n SET marked_at = $2, marked_key = $3
 WHERE n.no = $1 AND (n.marked_at, n.marked_key) < ($2::bigint, $3::uuid)";
 
-/// Takes the present reading of the clock for its mark, with the rights of the schema's owner.
+/// Sets the clock's mark to its present reading, with the rights of the schema's owner.
 pub(super) async fn accept_clock(
     connection: &mut PgConnection,
     name: &SchemaName,
@@ -152,7 +152,7 @@ pub(super) async fn accept_clock(
     Ok(reading.now)
 }
 
-/// What keeps the clock from being accepted.
+/// The error if a lock keeps the clock from being accepted.
 fn locked(error: sqlx::Error, name: &SchemaName) -> StoreError {
     match of_sqlx(error) {
         StoreError::NotApplied(Fault::Locked(text)) => unavailable(format!(
@@ -182,17 +182,17 @@ impl Upkeep for PgSession {
         self.reading(&row, mark)
     }
 
-    /// A look at each claim once it is a minute old: what is still open then is put into the index of what is
-    /// not COMPLETED. Claims that are completed sooner, nearly all, never touch that index.
+    /// Looks at each claim once it is a minute old, and adds it to the index of open entries if it is still open. Claims
+    /// that are completed sooner, nearly all of them, never touch that index.
     async fn index_open_claims(&mut self, limit: usize) -> Result<usize, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let query = self.query(UNMARK).bind(MARK_BEHIND);
         query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        // One after the other, round and round: those that always have new claims keep nobody waiting.
+        // Round robin: consumers that always have new claims do not starve the others.
         let after = std::mem::take(&mut self.marked_last);
-        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_AT_ONCE).bind(after);
+        let query = self.query(UNMARKED).bind(MARK_BEHIND).bind(CONSUMERS_PER_ROUND).bind(after);
         let consumers = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
-        let more = i64::try_from(consumers.len()).is_ok_and(|number| number >= CONSUMERS_AT_ONCE);
+        let more = i64::try_from(consumers.len()).is_ok_and(|number| number >= CONSUMERS_PER_ROUND);
         let mut looked_at = 0;
         for consumer in &consumers {
             let no: i32 = consumer.try_get("no").map_err(of_sqlx)?;
@@ -205,13 +205,13 @@ impl Upkeep for PgSession {
             for row in &rows {
                 open.extend(row.try_get::<Option<Uuid>, _>("key").map_err(of_sqlx)?);
             }
-            // By key, as every statement that writes: so that none waits for another in a circle.
+            // Ordered by key, like every write, to avoid deadlocks.
             open.sort_unstable();
             if !open.is_empty() {
                 let query = self.query(MARK).bind(open);
                 query.execute(&mut self.connection).await.map_err(of_sqlx)?;
             }
-            if let Some((at, key)) = place(first, "last_at", "last_key")? {
+            if let Some((at, key)) = list_position(first, "last_at", "last_key")? {
                 let query = self.query(MARKED).bind(no).bind(at.micros()).bind(key);
                 query.execute(&mut self.connection).await.map_err(of_sqlx)?;
             }
@@ -222,7 +222,7 @@ impl Upkeep for PgSession {
                 break;
             }
         }
-        // A go that began amid the consumers says nothing of those before.
+        // A round that began in the middle of the consumers does not know whether those before it have more.
         Ok(usize::try_from(if more || after > 0 { limit } else { looked_at }).unwrap_or(usize::MAX))
     }
 

@@ -1,9 +1,9 @@
-//! Whether the path, the open file, its WAL (write-ahead log) and its lock still belong together. `SQLite` opens the WAL by
-//! the path, and holds the file itself open: a file that is mounted by itself, linked or replaced has the WAL of another one,
-//! and a restart would not find what was acknowledged.
+//! Checks that the path, the open file, its WAL (write-ahead log) and its lock still belong together. `SQLite` opens the WAL by
+//! path, and holds the file itself open: a file that is mounted by itself, linked or replaced gets the WAL of another one, and a
+//! restart would not find what was acknowledged.
 //!
-//! Only `stat` and the table of mounts are asked: to open and close the file would end the locks that `SQLite` has on it
-//! in this process.
+//! The checks use only `stat` and the table of mounts: opening and closing the file would release the locks that `SQLite`
+//! has on it in this process (POSIX locks).
 
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use super::mounts::{self, Mount};
 use crate::store::{Fault, StoreError};
 
-/// What `SQLite` and this program keep next to the file.
+/// Suffixes of the files that `SQLite` and this program keep next to the file.
 pub(super) const WAL: &str = "-wal";
 pub(super) const SHM: &str = "-shm";
 pub(super) const LOCK: &str = ".lock";
-/// The mode of all these files: rows are not encrypted, and may hold what consumers return.
+/// The mode of all these files: rows are not encrypted, and may hold results of consumers.
 pub(super) const MODE: u32 = 0o600;
 
-/// File systems that other machines write too. Their locks and shared memory do not keep two machines apart, and `SQLite`
-/// needs both for its WAL.
+/// Network file systems, which other machines may write too. Their locks and shared memory do not exclude other machines, and
+/// `SQLite` needs both for its WAL.
 const OF_A_NETWORK: &[&str] = &[
     "afs",
     "beegfs",
@@ -48,14 +48,14 @@ const OF_A_NETWORK: &[&str] = &[
     "smbfs",
 ];
 
-/// The path with an ending.
+/// The path with a suffix.
 pub(super) fn sibling(path: &Path, end: &str) -> PathBuf {
     let mut path = path.to_owned().into_os_string();
     path.push(end);
     path.into()
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file (device and inode), whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
     device: u64,
@@ -68,7 +68,7 @@ impl FileId {
     }
 }
 
-/// Why a file must not be served, before it is opened.
+/// Checks, before a file is opened, that it may be served.
 pub(super) fn refused(path: &Path) -> Result<(), String> {
     refused_among(&mounts::now(), path)
 }
@@ -116,7 +116,7 @@ fn refused_among(mounts: &[Mount], path: &Path) -> Result<(), String> {
     }
 }
 
-/// What `SQLite` opens by the path: the WAL, and its shared index.
+/// The files that `SQLite` opens by path: the WAL and its shared-memory index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WalId {
     wal: FileId,
@@ -129,9 +129,9 @@ pub(super) struct AtPath {
     path: PathBuf,
     file: FileId,
     lock: FileId,
-    /// The WAL of the connections that are open: the last one that closes removes it.
+    /// The WAL of the open connections: the last one that closes removes it.
     wal: Mutex<Weak<WalId>>,
-    /// What was replaced or removed. It stays so until the process ends: what was done to the file in between is unknown.
+    /// The file that was replaced or removed. Permanent until the process ends: what happened to the file in between is unknown.
     torn: OnceLock<String>,
 }
 
@@ -147,7 +147,7 @@ impl AtPath {
     /// The WAL of a connection that has just been opened.
     ///
     /// # Errors
-    /// It is not that of the other connections, or not there.
+    /// The WAL is not that of the other connections, or is missing.
     pub(super) fn wal_opened(&self) -> Result<Arc<WalId>, StoreError> {
         let mut wal = self.wal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = wal.upgrade() {
@@ -164,10 +164,10 @@ impl AtPath {
         Ok(found)
     }
 
-    /// Whether what lies at the path is still what is open.
+    /// Checks that the files at the path are still the open ones.
     ///
     /// # Errors
-    /// It is not, or cannot be looked at.
+    /// They are not, or `stat` fails.
     pub(super) fn check(&self, opened: Option<&WalId>) -> Result<(), StoreError> {
         self.same("", self.file)?;
         self.same(LOCK, self.lock)?;
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_networks_are_refused() {
+    fn network_file_systems_are_refused() {
         let table =
             |kind: &str| format!("22 27 0:21 / / rw - ext4 a rw\n30 22 8:1 / /data rw - {kind} b rw\n");
         for (kind, path, is_refused) in [

@@ -13,13 +13,13 @@ INSERT INTO audit (request_id, at, actor, action, consumer, key, reason, before,
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT (request_id) DO NOTHING";
 
-/// Under the id as events have it, or as those from before ids belonged to consumers have it.
+/// By the current form of the id, or by the form from before request ids belonged to consumers.
 pub(super) const AUDITED: &str = "\
 -- ledger.audited
 SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM audit WHERE request_id IN (?1, ?2) AND consumer = ?3";
 
-/// What follows the prefix in the ids of an operation's entries are the 32 digits of a hash: all below the tilde.
+/// In the ids of an operation's entries, the prefix is followed by the 32 digits of a hash, all of which sort below the tilde.
 pub(super) const COUNT_REDRIVEN: &str = "\
 -- ledger.count_redriven
 SELECT count(*) FROM audit
@@ -94,7 +94,7 @@ pub(super) async fn part_digests(
     Ok(found)
 }
 
-/// Whether the id of an event's request was used before. Asked first: nothing is written then.
+/// Whether the request id of an event was used before. Checked first: a repeat must not write anything.
 pub(super) async fn repeated(
     connection: &mut SqliteConnection,
     event: &AuditEvent,

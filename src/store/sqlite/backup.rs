@@ -1,6 +1,6 @@
-//! A copy of a file that may be served meanwhile, and its way back. The copy holds all that was durable when it began, the
-//! count of heartbeats included, and a mark: it is served only after a restore, by which a person accepts that later commits
-//! are lost.
+//! Backup of a file that may be served meanwhile, and restore. The backup holds everything that was durable when it began,
+//! including the count of heartbeats, and a mark: it is served only after a restore, by which a person accepts that later
+//! commits are lost.
 
 use std::fs::File;
 use std::io::Error;
@@ -10,28 +10,28 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use super::at_path::{LOCK, SHM, WAL, refused, sibling};
-use super::connect::{MARK, PATIENT, canonical, is_backup, no_backup, standing, take_lock};
+use super::connect::{BUSY_TIMEOUT, MARK, canonical, is_backup, no_backup, standing, take_lock};
 use super::counter::{self, COUNTER, Counter, sync_folder};
 use super::losses::{counted, set};
-use super::part::{Part, owned_as, removed_beside};
 use super::statements as sql;
+use super::unfinished_file::{UnfinishedFile, copy_owner, remove_sidecars};
 use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::still;
 
-/// What a copy is called until it is whole, behind the name that it will have; and a backup that is being restored.
+/// Suffixes of an unfinished backup, and of a backup that is being restored.
 const UNFINISHED_COPY: &str = ".unfinished";
 const UNFINISHED_RESTORE: &str = ".restore";
 
-/// What was copied.
+/// The result of a backup or a restore.
 #[derive(Debug)]
 pub struct Copied {
     /// The last heartbeat that the copy holds.
     pub heartbeat: i64,
-    /// Its size.
+    /// The size of the copy.
     pub bytes: u64,
 }
 
-/// Copies the file at `path` to `to`.
+/// Backs up the file at `path` to `to`.
 ///
 /// # Errors
 /// `path` is not a ledger, or `to` exists and is not to be replaced, or those of the file system.
@@ -45,7 +45,7 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     if to.canonicalize().is_ok_and(is_ledgers) {
         return Err(format!("{} is the ledger's own: choose another name", to.display()));
     }
-    let copy = Part::of(to, UNFINISHED_COPY)?;
+    let copy = UnfinishedFile::new(to, UNFINISHED_COPY)?;
     let failed = |error: String| format!("the copy of {}: {error}", path.display());
     let mut from = opened(&path, true).await.map_err(failed)?;
     no_backup(&mut from).await.map_err(|error| failed(error.to_string()))?;
@@ -53,7 +53,7 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     if !is_ledger {
         return Err(format!("{} is not a ledger: no server has made its tables", path.display()));
     }
-    // One transaction that reads: it sees what was durable when it began, and servers go on.
+    // One read transaction: it sees what was durable when it began, and does not block servers.
     let name = copy.path().to_str().ok_or("the name of the copy is not valid UTF-8")?.to_owned();
     let copied = sqlx::query(sql::COPY).bind(name).execute(&mut from).await;
     copied.map_err(|error| failed(error.to_string()))?;
@@ -68,19 +68,19 @@ pub(super) async fn backup(path: &Path, to: &Path, replaces: bool) -> Result<Cop
     Ok(Copied { heartbeat, bytes })
 }
 
-/// Puts a backup in the place of the file at `path`. The caller accepts that later commits are lost.
+/// Replaces the file at `path` with a backup. The caller accepts that later commits are lost.
 ///
 /// # Errors
-/// `from` is not a backup, or a server has the file, or those of the file system. Then the file is as it was, or without
-/// its WAL: the next start finds that as a loss.
+/// `from` is not a backup, or a server has the file open, or those of the file system. Then the file is unchanged, or lacks its
+/// WAL, which the next start detects as a loss.
 pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> {
     let path = canonical_or_new(path)?;
     refused(&path)?;
     let failed = |error: Error| format!("{}: {error}", path.display());
     let old = std::fs::metadata(&path).or_else(|_| std::fs::metadata(folder(&path))).map_err(failed)?;
     let _lock = take_lock(&path)?;
-    owned_as(&sibling(&path, LOCK), &old)?;
-    let mut copy = Part::of(&path, UNFINISHED_RESTORE)?;
+    copy_owner(&sibling(&path, LOCK), &old)?;
+    let mut copy = UnfinishedFile::new(&path, UNFINISHED_RESTORE)?;
     let read = File::open(from).and_then(|mut from| std::io::copy(&mut from, copy.file()));
     read.map_err(|error| format!("{}: {error}", from.display()))?;
     let wrong = |error: String| format!("{}: {error}", from.display());
@@ -93,19 +93,19 @@ pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> 
     let stands = stands.ok_or_else(|| wrong("is not a ledger".into()))?;
     still(stands.serves_from, stands.level, newest(&MIGRATIONS)).map_err(|fault| wrong(fault.to_string()))?;
     let heartbeat = checked(&mut connection).await.map_err(wrong)?;
-    // Beyond the counter, so that the next start finds no loss: this one is accepted.
+    // Above the counter, so that the next start does not detect a loss: this loss is accepted.
     let count = heartbeat.max(counter::read(&path).map_or(0, Counter::count)).saturating_add(1);
     set(&mut connection, count).await.map_err(|error| wrong(error.to_string()))?;
     drop(connection.close().await);
-    owned_as(copy.path(), &old)?;
+    copy_owner(copy.path(), &old)?;
     let bytes = synced(copy.path()).map_err(failed)?;
-    // Before the file: a WAL that is left would be taken for the WAL of the backup.
-    removed_beside(&path).map_err(failed)?;
+    // Before the file is replaced: a remaining WAL would be applied to the backup.
+    remove_sidecars(&path).map_err(failed)?;
     sync_folder(&path).map_err(failed)?;
     copy.put(&path, true).map_err(failed)?;
     sync_folder(&path).map_err(failed)?;
     counter::write(&path, count).map_err(failed)?;
-    owned_as(&sibling(&path, COUNTER), &old)?;
+    copy_owner(&sibling(&path, COUNTER), &old)?;
     Ok(Copied { heartbeat, bytes })
 }
 
@@ -113,7 +113,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The path without links, of a file that need not be there.
+/// The canonical path of a file that need not exist.
 fn canonical_or_new(path: &Path) -> Result<PathBuf, String> {
     if path.symlink_metadata().is_ok() {
         return canonical(path);
@@ -127,7 +127,7 @@ async fn opened(path: &Path, read_only: bool) -> Result<SqliteConnection, String
         .filename(path)
         .read_only(read_only)
         .create_if_missing(false)
-        .busy_timeout(PATIENT)
+        .busy_timeout(BUSY_TIMEOUT)
         .disable_statement_logging();
     options.connect().await.map_err(|error| error.to_string())
 }
@@ -137,7 +137,7 @@ async fn mark(connection: &mut SqliteConnection, id: i32) -> Result<(), sqlx::Er
     statement.execute(connection).await.map(drop)
 }
 
-/// The last heartbeat of a copy whose pages are sound.
+/// Checks the pages of a copy, and returns its last heartbeat.
 async fn checked(connection: &mut SqliteConnection) -> Result<i64, String> {
     let row = sqlx::query(sql::SOUND).fetch_one(&mut *connection).await.map_err(|error| error.to_string())?;
     match row.get::<String, _>(0).as_str() {

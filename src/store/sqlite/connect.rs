@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::at_path::{AtPath, FileId, LOCK, MODE, refused, sibling};
 use super::errors::{for_good, of_sqlx};
-use super::for_rows::ROWS_AT_ONCE_MAX;
+use super::for_rows::ROWS_PER_STATEMENT_MAX;
 use super::losses;
 use super::statements as sql;
 use crate::common::program::program;
@@ -18,37 +18,36 @@ use crate::store::migrations::{SQLITE as MIGRATIONS, newest};
 use crate::store::schema::{Standing, finds, still};
 use crate::store::{Fault, StoreError};
 
-/// What a backup's header says (`application_id`): "ILBP" in ASCII.
+/// The `application_id` in the header of a backup: "ILBP" in ASCII.
 pub(super) const MARK: i32 = 0x494C_4250;
 
-/// How long a transaction waits for another process that writes the file. Shorter than a session for claims waits for
-/// its statement, so that what ends with it was certainly not applied.
-pub(super) const PATIENT: Duration = Duration::from_secs(2);
-/// After another process did not let go for that long, each later transaction waits for this long: calls that wait for the
-/// one writer one after the other are then refused before a session for claims is given up.
-pub(super) const IMPATIENT: Duration = Duration::from_millis(100);
+/// `busy_timeout`: how long a transaction waits for another process that has locked the file. Shorter than the statement timeout
+/// of a session for claims, so that a statement that fails by it was certainly not applied.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// `busy_timeout` of transactions after one that timed out: calls that queue up for the single writer are then refused before a
+/// session for claims is given up.
+pub(super) const BUSY_TIMEOUT_SHORT: Duration = Duration::from_millis(100);
 
-/// How many pages a connection keeps, in KiB below zero: a batch of a thousand rows must not push its own pages out.
-const CACHE: &str = "-16384";
-/// How many pages of the log are carried over into the file at once: four times as many as usual, since a page that many
-/// commits have changed is carried over once. The log takes 16 MiB of the disk.
-const CARRIED_OVER_AT: &str = "4000";
-/// To this the WAL is truncated when `SQLite` resets it after it has grown: 64 MiB, four times its usual size.
+/// `cache_size` in KiB (negative by `SQLite`'s convention): a batch of a thousand rows must not evict its own pages.
+const CACHE_SIZE: &str = "-16384";
+/// `wal_autocheckpoint`: a checkpoint runs when the WAL has this many pages (16 MiB). Four times the default, since a page that
+/// many commits have changed is written to the file only once per checkpoint.
+const CHECKPOINT_PAGES: &str = "4000";
+/// `journal_size_limit`: the WAL is truncated to this size when `SQLite` resets it: 64 MiB, four times its usual size.
 pub(super) const WAL_KEPT: &str = "67108864";
-/// `SQLite`'s own file system in memory. A name that begins with a slash is one database for all connections of the
-/// process; it ends with the last of them.
+/// `SQLite`'s in-memory VFS. A name that begins with a slash is one database for all connections of the process; it is dropped
+/// with the last of them.
 const IN_MEMORY: &str = "memdb";
-/// How many statements a connection keeps prepared: all that there are.
+/// The number of prepared statements that a connection caches: enough for all of them.
 const STATEMENTS_MAX: usize = 200;
 
-/// Locks the file for this process. The operating system ends the lock with the process, however
-/// it dies.
+/// Locks the file for this process. The operating system releases the lock when the process ends, however it ends.
 ///
 /// # Errors
-/// Another process has it, or the file must not be served.
+/// Another process has the lock, or the file must not be served.
 pub(super) fn lock(path: &Path) -> Result<(AtPath, File), String> {
-    // Only a file that is not there: to open and close the file of a connection would end its locks. SQLite gives what it
-    // creates next to the file (-wal, -shm) the mode of the file.
+    // Only a missing file: opening and closing a file would release the locks of its connections. SQLite creates the files next
+    // to it (-wal, -shm) with the same permissions.
     if !path.exists() {
         to_write(path)?;
     }
@@ -65,12 +64,12 @@ pub(super) fn lock(path: &Path) -> Result<(AtPath, File), String> {
     Ok((at_path, lock))
 }
 
-/// The path without links: the same file by another name has the same lock, and the same WAL.
+/// The canonical path: the same file by another name has the same lock and the same WAL.
 pub(super) fn canonical(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The lock of the file at a path without links.
+/// Takes the lock of the file at a canonical path.
 pub(super) fn take_lock(path: &Path) -> Result<File, String> {
     let sibling = sibling(path, LOCK);
     let lock = to_write(&sibling)?;
@@ -84,13 +83,13 @@ pub(super) fn take_lock(path: &Path) -> Result<File, String> {
     }
 }
 
-/// A file, created for its owner alone if it is not there. An existing one keeps its mode.
+/// Opens a file for writing. A missing one is created for its owner alone; an existing one keeps its permissions.
 fn to_write(path: &Path) -> Result<File, String> {
     let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(path);
     opened.map_err(|error| format!("{}: {error}; the folder must exist and be writable", path.display()))
 }
 
-/// How to connect to a file.
+/// The connect options for a file.
 pub(super) fn on_disk(path: &Path, creates: bool) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -99,7 +98,7 @@ pub(super) fn on_disk(path: &Path, creates: bool) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
 }
 
-/// How to connect to a database in memory. It has neither a WAL that two connections could share, nor a disk to wait for.
+/// The connect options for a database in memory. It has neither a WAL that two connections could share, nor a disk to wait for.
 pub(super) fn in_memory(name: &str) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(name)
@@ -109,25 +108,25 @@ pub(super) fn in_memory(name: &str) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Off)
 }
 
-/// A connection whose transactions wait for another process for so long.
+/// Opens a connection with a `busy_timeout`.
 pub(super) async fn connect(
     options: SqliteConnectOptions,
     waits: Duration,
 ) -> Result<SqliteConnection, StoreError> {
     let options = options
         .busy_timeout(waits)
-        // What a statement keeps to undo itself would go through a file else, page by page.
+        // Statement journals (for the rollback of a single statement) would otherwise go to a file, page by page.
         .pragma("temp_store", "MEMORY")
-        .pragma("cache_size", CACHE)
-        .pragma("wal_autocheckpoint", CARRIED_OVER_AT)
+        .pragma("cache_size", CACHE_SIZE)
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         .pragma("journal_size_limit", WAL_KEPT)
-        .row_buffer_size(ROWS_AT_ONCE_MAX)
+        .row_buffer_size(ROWS_PER_STATEMENT_MAX)
         .statement_cache_capacity(STATEMENTS_MAX)
         .disable_statement_logging();
     options.connect().await.map_err(|error| of_sqlx(&error))
 }
 
-/// A connection to a database whose schema serves this binary; how long its transactions wait for another process.
+/// Opens a connection with a `busy_timeout` to a database whose schema serves this binary.
 pub(super) async fn open(
     options: SqliteConnectOptions,
     waits: Duration,
@@ -140,17 +139,17 @@ pub(super) async fn open(
     Ok(connection)
 }
 
-/// Brings the schema up to this binary's version. `path`: of a file.
+/// Brings the schema up to this binary's version. `path` is that of a file, `None` in memory.
 pub(super) async fn migrate(options: SqliteConnectOptions, path: Option<&Path>) -> Result<usize, StoreError> {
     migrated(options, path).await.map_err(for_good)
 }
 
 async fn migrated(options: SqliteConnectOptions, path: Option<&Path>) -> Result<usize, StoreError> {
-    let mut connection = connect(options, PATIENT).await?;
+    let mut connection = connect(options, BUSY_TIMEOUT).await?;
     no_backup(&mut connection).await?;
     let before = applied(&mut connection).await?;
     if let Some(Standing { serves_from, level, .. }) = standing(&mut connection).await? {
-        // What a newer binary has taken from older ones this one must neither migrate nor call sound.
+        // A store that no longer serves this binary must not be migrated by it, nor reported as up to date.
         still(serves_from, level, newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
         finds_entries(&mut connection).await?;
     }
@@ -176,7 +175,7 @@ async fn finds_entries(connection: &mut SqliteConnection) -> Result<(), StoreErr
     finds(format, row.get(1)).map_err(StoreError::NotApplied)
 }
 
-/// Whether the file takes writes: one that this user cannot write is opened all the same.
+/// Checks that the file is writable: `SQLite` also opens a file that this user cannot write.
 pub(super) async fn try_to_write(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     let tried = sqlx::query(sql::TRY_TO_WRITE).execute(connection).await;
     tried.map(drop).map_err(|error| of_sqlx(&error))
@@ -188,7 +187,7 @@ pub(super) async fn is_backup(connection: &mut SqliteConnection) -> Result<bool,
     Ok(row.get::<i32, _>(0) == MARK)
 }
 
-/// A backup lacks what was acknowledged since, and has no counter that would tell.
+/// Refuses a backup: it lacks what was acknowledged since, and does not have a counter that would detect the loss.
 pub(super) async fn no_backup(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     if is_backup(connection).await? {
         let text = format!("the file is a backup: put it in place by `{} restore`", program());
@@ -201,7 +200,7 @@ async fn applied(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     Ok(standing(connection).await?.map_or(0, |standing| standing.version))
 }
 
-/// What the file says of itself; none where nothing was ever migrated.
+/// The versions that the file declares; `None` if it was never migrated.
 pub(super) async fn standing(connection: &mut SqliteConnection) -> Result<Option<Standing>, StoreError> {
     let row =
         sqlx::query(sql::MIGRATED).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
@@ -220,7 +219,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn new_files_are_their_owners_alone_and_existing_ones_keep_their_modes() {
+    async fn lock_new_files_are_private_existing_keep_modes() {
         let ends = ["", "-wal", "-shm", ".lock"];
         for (existing, modes) in [(None, [0o600; 4]), (Some(0o660), [0o660; 4]), (Some(0o644), [0o644; 4])] {
             let folder = tempfile::tempdir().expect("a folder");
@@ -234,27 +233,27 @@ mod tests {
             }
             let _lock = lock(&path).expect("a lock");
             migrate(on_disk(&path, true), Some(&path)).await.expect("a schema");
-            let _connection = open(on_disk(&path, false), PATIENT).await.expect("a connection");
+            let _connection = open(on_disk(&path, false), BUSY_TIMEOUT).await.expect("a connection");
             let mode =
                 |end: &str| std::fs::metadata(at(end)).expect("it is there").permissions().mode() & 0o777;
             assert_eq!(ends.map(mode), modes, "{existing:?}");
         }
     }
 
-    /// No other connection can see what this one was told.
+    /// Reads the settings on the same connection: no other connection can see them.
     #[tokio::test]
-    async fn what_was_answered_survives_a_loss_of_power() {
+    async fn settings_make_commits_survive_power_loss() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
         migrate(on_disk(&path, true), Some(&path)).await.expect("a schema");
-        let mut connection = open(on_disk(&path, false), PATIENT).await.expect("a connection");
-        let busy = PATIENT.as_millis().to_string();
+        let mut connection = open(on_disk(&path, false), BUSY_TIMEOUT).await.expect("a connection");
+        let busy = BUSY_TIMEOUT.as_millis().to_string();
         for (pragma, column, value) in [
             ("synchronous", "synchronous", "2"),
             ("journal_mode", "journal_mode", "wal"),
             ("busy_timeout", "timeout", busy.as_str()),
             ("temp_store", "temp_store", "2"),
-            ("cache_size", "cache_size", CACHE),
+            ("cache_size", "cache_size", CACHE_SIZE),
             ("journal_size_limit", "journal_size_limit", WAL_KEPT),
         ] {
             let asked = format!("SELECT CAST({column} AS TEXT) FROM pragma_{pragma}");

@@ -1,5 +1,5 @@
-//! The counter next to the file: the last heartbeat of which this server knows that it is durable. The file itself holds
-//! the same number; commits are lost from the last one backwards, so a file that is behind its counter has lost some.
+//! The counter file next to the ledger's file: the number of the last heartbeat known to be durable. The ledger's file holds the
+//! same number; commits are lost from the last one backwards, so a file that is behind its counter has lost some.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Write as _};
@@ -10,12 +10,12 @@ use rustix::process::geteuid;
 
 use super::at_path::{MODE, sibling};
 
-/// What the counter's file is called, behind the name of the ledger's file.
+/// The suffix of the counter's file after the name of the ledger's file.
 pub(super) const COUNTER: &str = ".count";
 const NEW: &str = ".count.new";
 const HEAD: &str = "heartbeats ";
 
-/// What is found where the counter should be.
+/// The state of the counter's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
     Missing,
@@ -25,7 +25,7 @@ pub(super) enum Counter {
 }
 
 impl Counter {
-    /// The count; zero where there is none.
+    /// The count; zero without a counter.
     pub(super) fn count(self) -> i64 {
         match self {
             Counter::At(count) => count,
@@ -34,10 +34,10 @@ impl Counter {
     }
 }
 
-/// What the counter says.
+/// Reads the counter.
 ///
 /// # Errors
-/// It cannot be read, which says nothing of what it holds.
+/// The file cannot be read, which does not mean that it is missing or damaged.
 pub(super) fn read(path: &Path) -> Result<Counter, String> {
     let path = sibling(path, COUNTER);
     let bytes = match std::fs::read(&path) {
@@ -50,8 +50,8 @@ pub(super) fn read(path: &Path) -> Result<Counter, String> {
     Ok(count.map_or(Counter::Other, Counter::At))
 }
 
-/// Puts a count in the place of the one before, durably and as a whole. Where root writes it, it has the owner of the ledger,
-/// whose server reads it next.
+/// Replaces the count, durably and atomically. If root writes it, the file gets the owner of the ledger's file, whose server
+/// reads it next.
 ///
 /// # Errors
 /// Those of the file system.
@@ -69,7 +69,7 @@ pub(super) fn write(path: &Path, count: i64) -> Result<(), Error> {
     sync_folder(&old)
 }
 
-/// Makes the names of a file's folder durable.
+/// Makes the directory entries of a file's folder durable (`fsync` of the folder).
 ///
 /// # Errors
 /// Those of the file system.
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_comes_back_as_it_was_written() {
+    fn read_returns_written_counter() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
         assert_eq!(read(&path), Ok(Counter::Missing));

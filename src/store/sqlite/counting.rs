@@ -1,4 +1,4 @@
-//! The counts that operators ask for. Each within one transaction: it sees one state of things.
+//! Counts for operators. Each runs within one transaction, and so sees one snapshot.
 
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
@@ -15,7 +15,7 @@ SELECT n.name FROM consumers n
 WHERE n.name > ?1 AND EXISTS (SELECT 1 FROM entries e WHERE e.consumer = n.no)
 ORDER BY n.name LIMIT ?2";
 
-/// The entries in one state, the oldest first. Of each state, at most ?5 entries and one more are looked at.
+/// The entries in one state, oldest first. Reads at most ?5 + 1 entries of each state.
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
 SELECT e.attention AS state, e.cause, count(*) AS count, min(e.created_at) AS oldest,
@@ -45,8 +45,7 @@ pub(super) const DOUBLED: &str = "\
 SELECT count(*) AS count FROM consumers n CROSS JOIN entries e INDEXED BY entries_doubled
 WHERE n.name = ?1 AND e.consumer = n.no AND e.doubled IS NOT NULL";
 
-/// Whether there are more than so many entries, and between which rows of the table; and how many names there are, which are
-/// numbered from 1 on.
+/// Whether there are more than ?1 entries, and their range of rowids; and the number of names, which are numbered from 1 on.
 pub(super) const SIZE: &str = "\
 -- ledger.size
 SELECT (SELECT count(*) FROM (SELECT 1 FROM entries LIMIT ?1)) AS entries,
@@ -55,7 +54,7 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM entries LIMIT ?1)) AS entries,
        (SELECT coalesce(max(no), 0) FROM sources) AS sources,
        (SELECT coalesce(max(no), 0) FROM principals) AS principals";
 
-/// What a small ledger has completed.
+/// The completed entries of a small ledger.
 pub(super) const COMPLETED: &str = concat!(
     "-- ledger.completed
 SELECT n.name, count(*) AS completed
@@ -64,8 +63,8 @@ FROM entries e CROSS JOIN consumers n ON n.no = e.consumer WHERE e.state = ",
     " GROUP BY n.name"
 );
 
-/// The same among ?3 rows between the ?1st and ?2 after it, at places that are far from each other and always the
-/// same. Where an entry was forgotten there is none.
+/// The same for a sample of ?3 rows among the ?2 rows from rowid ?1 on, at rowids that are far from each other and always the
+/// same. A deleted entry leaves its rowid empty.
 pub(super) const SAMPLED: &str = concat!(
     "-- ledger.sampled
 WITH RECURSIVE place (number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM place WHERE number + 1 < ?3)
@@ -127,7 +126,7 @@ pub(super) async fn count(
     Ok(Summary { reading, counts, expired, doubled, completed, estimated, names })
 }
 
-/// How many entries of these consumers are COMPLETED, whether that is estimated, and how many names there are.
+/// The number of COMPLETED entries of these consumers, whether it is estimated, and the number of names.
 async fn completed(
     connection: &mut SqliteConnection,
     consumers: &[(String, Option<i32>)],
@@ -158,7 +157,7 @@ async fn completed(
     Ok((found, estimated, names))
 }
 
-/// How many rows each place of a sample stands for.
+/// The ratio of all rows to the rows of a sample.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 fn parts(span: i64) -> f64 {
     span as f64 / EXACT_MAX as f64

@@ -1,4 +1,4 @@
-//! Entries by their keys.
+//! Reads and writes entries by their keys.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteSession;
-use super::at_once::{RowQuery, RowWork, Way};
 use super::entry_statements::{ADDED, COMPLETE, DELETE, DELETE_UNREADABLE, INSERT, LOAD, REPLACE};
 use super::errors::of_sqlx;
 use super::names::{learn_names, learn_values};
+use super::one_trip::{Mode, RowQuery, RowWork};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime, TOKEN_MAX};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
@@ -20,17 +20,17 @@ use crate::store::row::{Raw, Stored};
 use crate::store::{Completion, Done, Entries, Fault, Found, Inserted, Loaded, StoreError, in_order};
 
 impl SqliteSession {
-    /// The rows with these hashes, in their order.
+    /// The entries with these hashes, in the same order.
     pub(super) async fn rows_of(
         &mut self,
         hashes: Vec<KeyHash>,
     ) -> Result<(Reading, Vec<Found>), StoreError> {
         let count = hashes.len();
         let hashes: Arc<[KeyHash]> = hashes.into();
-        let work: RowWork<Vec<Found>> = Box::new(move |connection, dictionary, _, way| {
+        let work: RowWork<Vec<Found>> = Box::new(move |connection, dictionary, _, mode| {
             let hashes = Arc::clone(&hashes);
             Box::pin(async move {
-                let Some(found) = load(connection, dictionary, way, hashes.to_vec()).await? else {
+                let Some(found) = load(connection, dictionary, mode, hashes.to_vec()).await? else {
                     return Ok(None);
                 };
                 let found = found.into_iter().map(|(key, stored)| (key, Found::from(stored.entry)));
@@ -38,8 +38,12 @@ impl SqliteSession {
                 Ok(Some(found.map(|found| found.unwrap_or(Found::Absent)).collect()))
             })
         });
-        // Polls never keep a write waiting, nor wait for one.
-        if self.looks { self.file.look_at_rows(work).await } else { self.file.write_rows(count, work).await }
+        // Polls use the reading connection, so that they neither block a write nor wait for one.
+        if self.reads_only {
+            self.file.look_at_rows(work).await
+        } else {
+            self.file.write_rows(count, work).await
+        }
     }
 }
 
@@ -54,8 +58,8 @@ impl Entries for SqliteSession {
     async fn insert(&mut self, rows: &[Entry], until: StoreTime) -> Result<Inserted, StoreError> {
         let entries: Arc<[Entry]> = rows.into();
         let withheld = self.file.withheld();
-        let work: RowWork<Vec<Option<i64>>> = Box::new(move |connection, dictionary, reading, way| {
-            // The connection may have been opened a moment ago, and a loss found.
+        let work: RowWork<Vec<Option<i64>>> = Box::new(move |connection, dictionary, reading, mode| {
+            // Read within the work: opening the connection may just have detected a loss.
             let withheld = withheld.load(Ordering::SeqCst);
             let entries = Arc::clone(&entries);
             Box::pin(async move {
@@ -68,10 +72,10 @@ impl Entries for SqliteSession {
                 let stamped = entries.iter().cloned();
                 let stamped: Vec<Entry> =
                     stamped.map(|entry| entry.stamped(reading.now, reading.token_clock())).collect();
-                let Some(rows) = rows_to_write(connection, dictionary, way, &stamped).await? else {
+                let Some(rows) = rows_to_write(connection, dictionary, mode, &stamped).await? else {
                     return Ok(None);
                 };
-                let Some(fresh) = insert(connection, way, rows).await? else { return Ok(None) };
+                let Some(fresh) = insert(connection, mode, rows).await? else { return Ok(None) };
                 let token = |entry: &Entry| fresh.contains(&entry.key.hash()).then_some(entry.token);
                 Ok(Some(stamped.iter().map(token).collect()))
             })
@@ -83,11 +87,11 @@ impl Entries for SqliteSession {
     async fn complete(&mut self, completions: &[Completion]) -> Result<Vec<Option<Done>>, StoreError> {
         let count = completions.len();
         let completions: Arc<[Completion]> = completions.into();
-        let work: RowWork<Vec<Option<Done>>> = Box::new(move |connection, dictionary, reading, way| {
+        let work: RowWork<Vec<Option<Done>>> = Box::new(move |connection, dictionary, reading, mode| {
             let completions = Arc::clone(&completions);
             Box::pin(async move {
                 let keys = completions.iter().map(|one| one.key.hash());
-                let done = complete(connection, dictionary, reading, way, completions.to_vec()).await?;
+                let done = complete(connection, dictionary, reading, mode, completions.to_vec()).await?;
                 Ok(done.map(|done| in_order(keys, done).collect()))
             })
         });
@@ -102,42 +106,42 @@ impl Entries for SqliteSession {
         let count = entries.len();
         let (entries, until): (Arc<[Entry]>, Arc<[StoreTime]>) = (entries.into(), until.into());
         let withheld = self.file.withheld();
-        let work: RowWork<Vec<bool>> = Box::new(move |connection, dictionary, reading, way| {
-            // What is bound to an instant grants.
+        let work: RowWork<Vec<bool>> = Box::new(move |connection, dictionary, reading, mode| {
+            // A replacement with a bound grants a claim.
             let bound = if withheld.load(Ordering::SeqCst) { StoreTime::MAX } else { reading.now };
             let (entries, until) = (Arc::clone(&entries), Arc::clone(&until));
             Box::pin(async move {
                 let in_time = entries.iter().zip(&*until).filter(|(_, until)| bound <= **until);
                 let in_time: Vec<Entry> = in_time.map(|(entry, _)| entry.clone()).collect();
-                let Some(rows) = rows_to_write(connection, dictionary, way, &in_time).await? else {
+                let Some(rows) = rows_to_write(connection, dictionary, mode, &in_time).await? else {
                     return Ok(None);
                 };
-                let Some(done) = replace(connection, way, rows).await? else { return Ok(None) };
+                let Some(done) = replace(connection, mode, rows).await? else { return Ok(None) };
                 Ok(Some(entries.iter().map(|entry| done.contains(&entry.key.hash())).collect()))
             })
         });
         Ok(self.file.write_rows(count, work).await?.1)
     }
 
-    /// Whoever writes holds the whole file: no row has a holder of its own.
+    /// Always empty: a writer locks the whole file, and rows are not locked one by one.
     async fn locked(&mut self, _: &[Key]) -> Result<Vec<KeyHash>, StoreError> {
         Ok(Vec::new())
     }
 }
 
-/// The rows of these entries. None: a name in them is to be learnt, which cannot be done at once.
+/// The rows of these entries. `None` if a name in them must be learnt first, which is not possible in one trip.
 async fn rows_to_write(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
-    way: Way,
+    mode: Mode,
     entries: &[Entry],
 ) -> Result<Option<Vec<Row>>, StoreError> {
-    if let Way::Begun = way {
+    if let Mode::InTransaction = mode {
         learn_names(connection, dictionary, entries).await?;
     }
     let rows: Result<Vec<Row>, StoreError> = entries.iter().map(|entry| Row::of(entry, dictionary)).collect();
-    match (rows, way) {
-        (Err(_), Way::AtOnce(_)) => Ok(None),
+    match (rows, mode) {
+        (Err(_), Mode::OneTrip(_)) => Ok(None),
         (rows, _) => rows.map(Some),
     }
 }
@@ -146,16 +150,16 @@ async fn rows_to_write(
 pub(super) async fn load(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
-    way: Way,
+    mode: Mode,
     hashes: Vec<KeyHash>,
 ) -> Result<Option<Vec<(KeyHash, Stored)>>, StoreError> {
-    let Some(done) = LOAD.carry_out(connection, way, hashes, RowQuery::bind).await? else { return Ok(None) };
+    let Some(done) = LOAD.carry_out(connection, mode, hashes, RowQuery::bind).await? else { return Ok(None) };
     let raw = Raw::all(&done.rows);
     learn_values(connection, dictionary, &raw).await?;
     Ok(Some(raw.into_iter().map(|raw| (raw.hash(), raw.stored(dictionary))).collect()))
 }
 
-/// The entries in these rows, in their order.
+/// The entries in these rows, in the same order.
 pub(super) async fn stored(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
@@ -166,10 +170,10 @@ pub(super) async fn stored(
     Ok(raw.into_iter().map(|raw| raw.stored(dictionary)).collect())
 }
 
-/// Writes the rows of first grants, whose instants and numbers are final. The keys of those that were not there.
+/// Inserts the rows of first grants, whose instants and numbers are final. Returns the keys of the inserted rows.
 pub(super) async fn insert(
     connection: &mut SqliteConnection,
-    way: Way,
+    mode: Mode,
     rows: Vec<Row>,
 ) -> Result<Option<HashSet<KeyHash>>, StoreError> {
     let keys: Vec<KeyHash> = rows.iter().map(|row| row.key).collect();
@@ -191,20 +195,20 @@ pub(super) async fn insert(
             .bind(row.fingerprint)
             .bind(row.traceparent)
     };
-    let Some(done) = INSERT.carry_out(connection, way, rows, bind).await? else { return Ok(None) };
+    let Some(done) = INSERT.carry_out(connection, mode, rows, bind).await? else { return Ok(None) };
     if done.changed == keys.len() as u64 {
         return Ok(Some(keys.into_iter().collect()));
     }
     if done.changed == 0 {
         return Ok(Some(HashSet::new()));
     }
-    // New rows come after all others.
+    // New rows have higher rowids than all others.
     let above = done.last_rowid - i64::try_from(done.changed).unwrap_or_default();
     let fresh = added(connection, keys, above).await;
-    fresh.map(Some).map_err(|error| way.of_later(error))
+    fresh.map(Some).map_err(|error| mode.after_statement(error))
 }
 
-/// Those of the keys whose rows come after this one.
+/// The keys whose rowids are above this one.
 async fn added(
     connection: &mut SqliteConnection,
     keys: Vec<KeyHash>,
@@ -219,12 +223,12 @@ async fn added(
     Ok(added)
 }
 
-/// Completes what is in progress under its token. For each key of those: whether the lease was over.
+/// Completes claims that are in progress under their token. Returns the key and the result of each completed one.
 async fn complete(
     connection: &mut SqliteConnection,
     dictionary: &Dictionary,
     reading: Reading,
-    way: Way,
+    mode: Mode,
     completions: Vec<Completion>,
 ) -> Result<Option<Vec<(KeyHash, Done)>>, StoreError> {
     let bind = |query: RowQuery, one: Completion| {
@@ -236,10 +240,10 @@ async fn complete(
             .bind(one.terms.retention.micros())
             .bind(one.result_column().map(<[u8]>::to_vec))
     };
-    let done = COMPLETE.carry_out(connection, way, completions, bind).await?;
-    let told =
+    let done = COMPLETE.carry_out(connection, mode, completions, bind).await?;
+    let done_of =
         |row: &SqliteRow| (row.get(0), Done { late: row.get(1), attempt: row.get(2), doubled: row.get(3) });
-    Ok(done.map(|done| done.rows.iter().map(told).collect()))
+    Ok(done.map(|done| done.rows.iter().map(done_of).collect()))
 }
 
 macro_rules! bind_replaced {
@@ -248,17 +252,17 @@ macro_rules! bind_replaced {
     };
 }
 
-/// Writes rows over those that have the version before. The keys of those that had it.
+/// Replaces rows whose version is still the expected one. Returns their keys.
 pub(super) async fn replace(
     connection: &mut SqliteConnection,
-    way: Way,
+    mode: Mode,
     rows: Vec<Row>,
 ) -> Result<Option<HashSet<KeyHash>>, StoreError> {
     let bind = |query: RowQuery, row: Row| {
         let (attention, key, version) = (row.attention(), row.key, row.version);
         entry_columns!(bind_replaced, query, row).bind(attention).bind(key).bind(version)
     };
-    let done = REPLACE.carry_out(connection, way, rows, bind).await?;
+    let done = REPLACE.carry_out(connection, mode, rows, bind).await?;
     Ok(done.map(|done| done.rows.iter().map(|row| row.get(0)).collect()))
 }
 

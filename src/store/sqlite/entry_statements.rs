@@ -1,15 +1,16 @@
-//! Every statement that is sent about entries by their keys.
+//! Statements about entries by their keys.
 
 use std::sync::LazyLock;
 
-use super::at_once::RowStatement;
 use super::for_rows::ForRows;
+use super::one_trip::RowStatement;
 use crate::store::columns::{REPLACED, columns, entry_columns, select_list};
 use crate::store::numbers::number;
 
-/// How the rows of a batch find theirs: one by one, by key, whatever statistics say. Left to itself the planner reads
-/// the whole table, and looks into the batch for each of its rows: with 256 rows in a batch, or two in the table when
-/// it was analysed. An `UPDATE … FROM` cannot be told so, which is why rows are changed by an upsert.
+/// Forces a look-up by key for each row of a batch (`CROSS JOIN`), whatever the statistics are. Otherwise the planner scans the
+/// whole table and searches the batch for each row, if the batch has 256 rows, or the table had two when it was analysed.
+/// `UPDATE … FROM` cannot be forced like this, so rows are changed by an upsert. `tests/it/stores/batches.rs` checks the plans of
+/// all sizes after ANALYZE of tables of 0 to 1,000 rows.
 macro_rules! by_key {
     () => {
         "r CROSS JOIN entries e INDEXED BY sqlite_autoindex_entries_1 ON e.key = r.key"
@@ -31,8 +32,8 @@ WHERE {is_same}"
     RowStatement::new(text, 1)
 });
 
-/// `OR FAIL`: a statement that fails leaves what it has written. Its transaction is rolled back anyhow, and `SQLite` copies no
-/// page beforehand that it would need to undo the statement alone, which cost a twelfth of the time of a claim.
+/// `OR FAIL`: a statement that fails leaves its earlier rows written. The transaction is rolled back anyway, and `SQLite` does
+/// not have to journal pages to undo the statement alone, which took a twelfth of the time of a claim.
 pub(super) static INSERT: LazyLock<RowStatement> = LazyLock::new(|| {
     let text = concat!(
         "-- ledger.insert
@@ -56,8 +57,8 @@ ON CONFLICT (key) DO NOTHING"
     RowStatement::new(text, 15)
 });
 
-/// Which of the keys an insert has just added. Asked only where it has not added all: to tell them with the insert would
-/// cost each row a tenth.
+/// The keys that an insert has just added. Sent only if some were not added: a `RETURNING` clause of the insert would make each
+/// row a tenth slower.
 pub(super) static ADDED: LazyLock<ForRows> = LazyLock::new(|| {
     let text = concat!(
         "-- ledger.added
@@ -91,7 +92,7 @@ FROM ",
         "
 WHERE e.token = r.token AND e.state = ",
         number!(IN_PROGRESS),
-        // A damaged row is not completed: its number of attempts could not be answered.
+        // A damaged row is not completed: its number of attempts could not be returned.
         " AND typeof(e.attempts) = 'integer' AND {is_same}
 ON CONFLICT (key) DO UPDATE
 SET version = excluded.version, state = excluded.state, closed_by = excluded.closed_by,
@@ -133,13 +134,13 @@ RETURNING key"
 pub(super) static REPLACE: LazyLock<RowStatement> =
     LazyLock::new(|| RowStatement::new(entry_columns!(replace), REPLACED.len() + 3));
 
-/// An operator's, of an entry that cannot be read. What stands in its token counts only where it is a token.
+/// Deletes an unreadable entry for an operator. The value in `token` counts only if it is a valid token.
 pub(super) const DELETE_UNREADABLE: &str = "\
 -- ledger.delete_unreadable
 DELETE FROM entries
 WHERE key = ?1 AND (?2 IS NULL OR version = ?2) AND (token NOT BETWEEN 0 AND ?5 OR token + ?4 < ?3)";
 
-/// The purge's and operators' own.
+/// Deletes an entry for the purge or an operator.
 pub(super) const DELETE: &str = "\
 -- ledger.delete
 DELETE FROM entries WHERE key = ?1 AND version = ?2 AND max(version, token) + ?4 < ?3";

@@ -1,5 +1,5 @@
-//! One file and its two connections: one for what may write, one for what may read much. A database in memory has one
-//! connection for both.
+//! One file and its two connections: one for transactions that may write, one for long reads. A database in memory has a
+//! single connection for both.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::spawn;
 
-use super::at_once::{Meta, RowWork, Way};
 use super::at_path::WalId;
 use super::connect;
 use super::errors::{is_foreign, of_commit, of_sqlx};
-use super::for_rows::ROWS_AT_ONCE_MAX;
+use super::for_rows::ROWS_PER_STATEMENT_MAX;
+use super::location::Location;
 use super::losses::Losses;
-use super::place::Place;
+use super::one_trip::{Meta, Mode, RowWork};
 use super::statements as sql;
 use crate::domain::Reading;
 use crate::store::dictionary::Dictionary;
@@ -25,16 +25,16 @@ use crate::store::schema::still;
 use crate::store::{Clock, Fault, Mark, StoreError};
 
 pub(super) struct SqliteFile {
-    place: Place,
+    location: Location,
     clock: Arc<dyn Clock>,
     mark: Mark,
     writer: Mutex<Option<Opened>>,
     reader: Mutex<Option<Opened>>,
-    /// Another process did not let go of the file when a transaction that may write was begun last.
+    /// Whether the last transaction that may write timed out on a lock of another process.
     foreign: AtomicBool,
 }
 
-/// What happens within one transaction.
+/// The work of one transaction.
 pub(super) type Work<T> = Box<
     dyn for<'c> FnOnce(
             &'c mut SqliteConnection,
@@ -44,36 +44,36 @@ pub(super) type Work<T> = Box<
         + Send,
 >;
 
-/// A connection, and what it has learnt: both go together.
+/// A connection with its dictionary, which is dropped with it.
 struct Opened {
     connection: SqliteConnection,
-    /// Its WAL; `None` in memory.
+    /// The WAL of the connection; `None` in memory.
     wal: Option<Arc<WalId>>,
     dictionary: Dictionary,
-    /// As a transaction looked at it last.
+    /// `meta`, as a transaction read it last.
     meta: Option<Meta>,
 }
 
-/// For what a transaction is begun, and so on which connection.
+/// The kind of a transaction, which selects the connection.
 #[derive(Clone, Copy)]
-enum Purpose {
+enum Access {
     Write,
-    Look,
+    Read,
 }
 
 impl SqliteFile {
     pub(super) fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteFile, String> {
-        Ok(SqliteFile::at(Place::file(path)?, clock))
+        Ok(SqliteFile::at(Location::file(path)?, clock))
     }
 
     /// A database in memory.
     pub(super) fn in_memory(clock: Arc<dyn Clock>) -> SqliteFile {
-        SqliteFile::at(Place::memory(), clock)
+        SqliteFile::at(Location::memory(), clock)
     }
 
-    fn at(place: Place, clock: Arc<dyn Clock>) -> SqliteFile {
+    fn at(location: Location, clock: Arc<dyn Clock>) -> SqliteFile {
         SqliteFile {
-            place,
+            location,
             clock,
             mark: Mark::default(),
             writer: Mutex::new(None),
@@ -82,77 +82,77 @@ impl SqliteFile {
         }
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn location(&self) -> &Location {
+        &self.location
     }
 
-    /// Whether grants wait for a person.
+    /// Whether grants are withheld until a person accepts a loss.
     pub(super) fn withheld(&self) -> Arc<AtomicBool> {
-        self.place.losses().map(Losses::withheld).unwrap_or_default()
+        self.location.losses().map(Losses::withheld).unwrap_or_default()
     }
 
-    /// A transaction that may write; one at a time.
+    /// Runs a transaction that may write; one at a time.
     pub(super) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
-        self.run(Purpose::Write, work).await
+        self.run(Access::Write, work).await
     }
 
-    /// A transaction that only reads; one at a time, beside the one that may write.
+    /// Runs a read-only transaction; one at a time, concurrently with the one that may write.
     pub(super) async fn look<T: Send + 'static>(
         self: &Arc<Self>,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
-        self.run(Purpose::Look, work).await
+        self.run(Access::Read, work).await
     }
 
-    /// A statement that may write, with so many rows: at once where that can be.
+    /// Runs a statement that may write, with this number of rows: in one trip if possible.
     pub(super) async fn write_rows<T: Send + 'static>(
         self: &Arc<Self>,
         rows: usize,
         work: RowWork<T>,
     ) -> Result<(Reading, T), StoreError> {
         let (keep, kept) = mpsc::channel(1);
-        let work: RowWork<()> = Box::new(move |connection, dictionary, reading, way| {
-            let (keep, work) = (keep.clone(), work(connection, dictionary, reading, way));
+        let work: RowWork<()> = Box::new(move |connection, dictionary, reading, mode| {
+            let (keep, work) = (keep.clone(), work(connection, dictionary, reading, mode));
             Box::pin(async move { Ok(work.await?.map(|done| drop(keep.try_send(done)))) })
         });
         let work = Arc::new(work);
-        let begun = in_transaction(Arc::clone(&work));
-        let at_once = (rows <= ROWS_AT_ONCE_MAX).then_some(work);
-        Self::done(self.run_alone(Purpose::Write, at_once, begun).await?, kept)
+        let begun = begun_work(Arc::clone(&work));
+        let one_trip = (rows <= ROWS_PER_STATEMENT_MAX).then_some(work);
+        Self::done(self.run_in_task(Access::Write, one_trip, begun).await?, kept)
     }
 
-    /// A statement that only reads, next to the one that may write.
+    /// Runs a read-only statement, concurrently with the one that may write.
     pub(super) async fn look_at_rows<T: Send + 'static>(
         self: &Arc<Self>,
         work: RowWork<T>,
     ) -> Result<(Reading, T), StoreError> {
         let (keep, kept) = mpsc::channel(1);
-        let work: RowWork<()> = Box::new(move |connection, dictionary, reading, way| {
-            let (keep, work) = (keep.clone(), work(connection, dictionary, reading, way));
+        let work: RowWork<()> = Box::new(move |connection, dictionary, reading, mode| {
+            let (keep, work) = (keep.clone(), work(connection, dictionary, reading, mode));
             Box::pin(async move { Ok(work.await?.map(|done| drop(keep.try_send(done)))) })
         });
-        let begun = in_transaction(Arc::new(work));
-        Self::done(self.run_alone(Purpose::Look, None, begun).await?, kept)
+        let begun = begun_work(Arc::new(work));
+        Self::done(self.run_in_task(Access::Read, None, begun).await?, kept)
     }
 
-    /// Carries out the work, and hands over what came of it once it is committed.
+    /// Runs the work, and returns its result after the commit.
     async fn run<T: Send + 'static>(
         self: &Arc<Self>,
-        purpose: Purpose,
+        access: Access,
         work: Work<T>,
     ) -> Result<(Reading, T), StoreError> {
         let (keep, kept) = mpsc::channel(1);
         let work: Work<()> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
-                // A caller that went away needs no result.
+                // The caller may have been cancelled: then the result is dropped.
                 let _gone = keep.try_send(work(connection, dictionary, reading).await?);
                 Ok(())
             })
         });
-        Self::done(self.run_alone(purpose, None, work).await?, kept)
+        Self::done(self.run_in_task(access, None, work).await?, kept)
     }
 
     fn done<T>(reading: Reading, mut kept: mpsc::Receiver<T>) -> Result<(Reading, T), StoreError> {
@@ -161,32 +161,32 @@ impl SqliteFile {
         Ok((reading, done))
     }
 
-    /// In a task of its own, so that a caller that goes away cannot leave a transaction open. The same future for work of
-    /// every kind: each kind is compiled anew.
-    async fn run_alone(
+    /// Runs the work in a separate task, so that a cancelled caller cannot leave a transaction open. The work is boxed, so that
+    /// this future is compiled once and not for each type of work.
+    async fn run_in_task(
         self: &Arc<Self>,
-        purpose: Purpose,
-        at_once: Option<Arc<RowWork<()>>>,
+        access: Access,
+        one_trip: Option<Arc<RowWork<()>>>,
         work: Work<()>,
     ) -> Result<Reading, StoreError> {
         let file = Arc::clone(self);
         let alone = async move {
-            let mut slot = match purpose {
-                Purpose::Write => file.writer.lock().await,
-                // In memory a reader and a writer would lock each other out.
-                Purpose::Look if file.place.is_memory() => file.writer.lock().await,
-                Purpose::Look => file.reader.lock().await,
+            let mut slot = match access {
+                Access::Write => file.writer.lock().await,
+                // In memory, a reader and a writer would block each other.
+                Access::Read if file.location.is_memory() => file.writer.lock().await,
+                Access::Read => file.reader.lock().await,
             };
             let mut opened = match slot.take() {
                 Some(opened) => opened,
                 None => file.opened().await?,
             };
-            file.place.check(opened.wal.as_deref())?;
-            let (done, is_clean) = file.carry_out_either_way(&mut opened, purpose, at_once, work).await;
-            let is_patient = file.note_foreign(purpose, &done);
-            // Between commit and answer: nothing is acknowledged that a restart would not find.
-            let there = done.is_err() || file.place.check(opened.wal.as_deref()).is_ok();
-            if is_clean && is_patient && there {
+            file.location.check(opened.wal.as_deref())?;
+            let (done, is_clean) = file.run_work(&mut opened, access, one_trip, work).await;
+            let has_usual_timeout = file.note_foreign(access, &done);
+            // Checked between commit and answer: a commit that a restart would not find must not be acknowledged.
+            let there = done.is_err() || file.location.check(opened.wal.as_deref()).is_ok();
+            if is_clean && has_usual_timeout && there {
                 *slot = Some(opened);
             }
             if there {
@@ -200,67 +200,68 @@ impl SqliteFile {
 
     async fn opened(&self) -> Result<Opened, StoreError> {
         let foreign = self.foreign.load(Ordering::SeqCst);
-        let waits = if foreign { connect::IMPATIENT } else { connect::PATIENT };
-        let (connection, wal) = self.place.open(waits).await?;
+        let busy_timeout = if foreign { connect::BUSY_TIMEOUT_SHORT } else { connect::BUSY_TIMEOUT };
+        let (connection, wal) = self.location.open(busy_timeout).await?;
         Ok(Opened { connection, wal, dictionary: Dictionary::default(), meta: None })
     }
 
-    /// Notes whether another process writes the file; returns whether the connection waits for as long as it usually does.
-    fn note_foreign(&self, purpose: Purpose, done: &Result<Reading, StoreError>) -> bool {
-        match (purpose, done) {
-            (Purpose::Look, _) => true,
-            (Purpose::Write, Ok(_)) => !self.foreign.swap(false, Ordering::SeqCst),
-            (Purpose::Write, Err(error)) => {
+    /// Records whether another process has locked the file; returns whether the connection has the usual `busy_timeout`.
+    fn note_foreign(&self, access: Access, done: &Result<Reading, StoreError>) -> bool {
+        match (access, done) {
+            (Access::Read, _) => true,
+            (Access::Write, Ok(_)) => !self.foreign.swap(false, Ordering::SeqCst),
+            (Access::Write, Err(error)) => {
                 self.foreign.store(is_foreign(error), Ordering::SeqCst);
                 true
             }
         }
     }
 
-    /// At once where that can be, else in a transaction that has begun; and whether the connection is clean after it.
-    async fn carry_out_either_way(
+    /// Runs the work in one trip if possible, else in a transaction; also returns whether the connection is clean afterwards.
+    async fn run_work(
         &self,
         opened: &mut Opened,
-        purpose: Purpose,
-        at_once: Option<Arc<RowWork<()>>>,
+        access: Access,
+        one_trip: Option<Arc<RowWork<()>>>,
         work: Work<()>,
     ) -> (Result<Reading, StoreError>, bool) {
-        if let Some(at_once) = at_once {
-            match self.carry_out_at_once(opened, &at_once).await {
+        if let Some(one_trip) = one_trip {
+            match self.run_in_one_trip(opened, &one_trip).await {
                 Ok(Some(reading)) => return (Ok(reading), true),
                 Ok(None) => {}
-                // After an error the connection goes, as in `carry_out`.
+                // After an error the connection is dropped, as in `run_in_transaction`.
                 Err(error) => return (Err(error), false),
             }
         }
-        self.carry_out(opened, purpose, work).await
+        self.run_in_transaction(opened, access, work).await
     }
 
-    /// None: it could not be done at once, and nothing was done.
-    async fn carry_out_at_once(
+    /// `None` if the work is not possible in one trip; then nothing was done.
+    async fn run_in_one_trip(
         &self,
         Opened { connection, dictionary, meta, .. }: &mut Opened,
         work: &RowWork<()>,
     ) -> Result<Option<Reading>, StoreError> {
         let Some(meta) = *meta else { return Ok(None) };
-        // Before BEGIN: no other transaction comes between them.
+        // Before BEGIN is enough: this process has one writer at a time, so no other transaction comes in between.
         let reading = self.read(meta, self.mark.get());
         if !reading.is_sound() {
             return Ok(None);
         }
-        let done = work(connection, dictionary, reading, Way::AtOnce(meta)).await?;
+        let done = work(connection, dictionary, reading, Mode::OneTrip(meta)).await?;
         Ok(done.map(|()| reading))
     }
 
-    /// A transaction, and whether its connection is clean after it. A full disk, say, ends a transaction behind the
-    /// driver's back: after an error of `SQLite`'s nothing but a new connection is known to be clean.
-    async fn carry_out(
+    /// Runs a transaction; also returns whether the connection is clean afterwards. `SQLite` may roll a transaction back
+    /// without the driver noticing, for example when the disk is full: after an error, only a new connection is known to be
+    /// clean.
+    async fn run_in_transaction(
         &self,
         opened: &mut Opened,
-        purpose: Purpose,
+        access: Access,
         work: Work<()>,
     ) -> (Result<Reading, StoreError>, bool) {
-        let done = self.begin_and_work(opened, purpose, work).await;
+        let done = self.begin_and_run(opened, access, work).await;
         let connection = &mut opened.connection;
         match done {
             Ok(reading) => {
@@ -276,20 +277,20 @@ impl SqliteFile {
         }
     }
 
-    async fn begin_and_work(
+    async fn begin_and_run(
         &self,
         Opened { connection, dictionary, meta, .. }: &mut Opened,
-        purpose: Purpose,
+        access: Access,
         work: Work<()>,
     ) -> Result<Reading, StoreError> {
-        let begin = match purpose {
-            Purpose::Write => sql::BEGIN_TO_WRITE,
-            Purpose::Look => sql::BEGIN_TO_LOOK,
+        let begin = match access {
+            Access::Write => sql::BEGIN_TO_WRITE,
+            Access::Read => sql::BEGIN_TO_LOOK,
         };
         let mark = self.mark.get();
         let row = sqlx::query(begin).fetch_one(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
         let looked = Meta::of(&row);
-        // Nobody raises them while a transaction that may write is under way.
+        // No other process can raise them during a transaction that may write.
         still(looked.serves_from, looked.level, newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
         *meta = Some(looked);
         let reading = self.read(looked, mark);
@@ -306,10 +307,10 @@ impl SqliteFile {
     }
 }
 
-/// The same work in a transaction that was begun before.
-fn in_transaction(work: Arc<RowWork<()>>) -> Work<()> {
+/// The same work, for a transaction that has begun.
+fn begun_work(work: Arc<RowWork<()>>) -> Work<()> {
     Box::new(move |connection, dictionary, reading| {
-        Box::pin(async move { work(connection, dictionary, reading, Way::Begun).await.map(drop) })
+        Box::pin(async move { work(connection, dictionary, reading, Mode::InTransaction).await.map(drop) })
     })
 }
 
@@ -320,27 +321,27 @@ mod tests {
     use super::*;
     use crate::store::SystemClock;
 
-    /// Once `meta` was looked at. What cannot be done at once is done in a transaction that has begun.
+    /// After `meta` was read once. Work that is not possible in one trip runs in a transaction that has begun.
     #[tokio::test]
-    async fn statements_are_carried_out_at_once() {
+    async fn write_rows_after_first_look_takes_one_trip() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ledger.db");
         connect::migrate(connect::on_disk(&path, true), Some(&path)).await.expect("a schema");
         let file = Arc::new(SqliteFile::new(&path, Arc::new(SystemClock)).expect("a file"));
         let work = |ways: &Arc<Mutex<Vec<bool>>>, can_be: bool| -> RowWork<()> {
             let ways = Arc::clone(ways);
-            Box::new(move |_, _, _, way| {
-                let at_once = matches!(way, Way::AtOnce(_));
-                ways.lock().expect("a list").push(at_once);
-                Box::pin(async move { Ok((can_be || !at_once).then_some(())) })
+            Box::new(move |_, _, _, mode| {
+                let one_trip = matches!(mode, Mode::OneTrip(_));
+                ways.lock().expect("a list").push(one_trip);
+                Box::pin(async move { Ok((can_be || !one_trip).then_some(())) })
             })
         };
         for (rows, can_be, expected) in [
             (1, true, &[false][..]),
             (1, true, &[true]),
             (1, false, &[true, false]),
-            (ROWS_AT_ONCE_MAX, true, &[true]),
-            (ROWS_AT_ONCE_MAX + 1, true, &[false]),
+            (ROWS_PER_STATEMENT_MAX, true, &[true]),
+            (ROWS_PER_STATEMENT_MAX + 1, true, &[false]),
         ] {
             let ways = Arc::default();
             file.write_rows(rows, work(&ways, can_be)).await.expect("it is done");
@@ -348,10 +349,10 @@ mod tests {
         }
     }
 
-    /// What is torn apart after the first look, and before the answer, is not acknowledged.
+    /// A write is not acknowledged if the file was replaced after the first check and before the answer.
     #[tokio::test]
-    async fn nothing_is_acknowledged_once_the_file_is_torn_apart() {
-        for (at_once, end) in
+    async fn write_rows_after_replaced_file_is_unknown() {
+        for (one_trip, end) in
             [(false, ""), (true, ""), (false, "-wal"), (true, "-wal"), (true, "-shm"), (true, ".lock")]
         {
             let folder = tempfile::tempdir().expect("a folder");
@@ -361,13 +362,13 @@ mod tests {
             let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
             file.write(nothing).await.expect("it is done");
             let torn = folder.path().join(format!("ledger.db{end}"));
-            let work: RowWork<()> = Box::new(move |_, _, _, way| {
-                assert_eq!(matches!(way, Way::AtOnce(_)), at_once);
+            let work: RowWork<()> = Box::new(move |_, _, _, mode| {
+                assert_eq!(matches!(mode, Mode::OneTrip(_)), one_trip);
                 std::fs::rename(&torn, torn.with_extension("away")).expect("it is renamed");
                 Box::pin(async { Ok(Some(())) })
             });
-            let done = file.write_rows(if at_once { 1 } else { ROWS_AT_ONCE_MAX + 1 }, work).await;
-            assert!(matches!(done, Err(StoreError::Unknown(_))), "{at_once} {end}: {done:?}");
+            let done = file.write_rows(if one_trip { 1 } else { ROWS_PER_STATEMENT_MAX + 1 }, work).await;
+            assert!(matches!(done, Err(StoreError::Unknown(_))), "{one_trip} {end}: {done:?}");
             let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
             let done = file.look(nothing).await;
             assert!(matches!(done, Err(StoreError::NotApplied(Fault::Unavailable(_)))), "{done:?}");

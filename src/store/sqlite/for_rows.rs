@@ -1,23 +1,22 @@
-//! Statements that carry several rows. Each statement is a journey to the thread of the connection and back, which
-//! takes longer than most rows do.
+//! Statements with several rows. Each statement is a round trip to the connection's thread, which takes longer than most rows.
 
-/// How many rows one statement carries at the most.
-pub(super) const ROWS_AT_ONCE_MAX: usize = 256;
+/// The maximum number of rows of one statement.
+pub(super) const ROWS_PER_STATEMENT_MAX: usize = 256;
 
-/// One statement in several sizes, of 1, 2, 4 and so on up to [`ROWS_AT_ONCE_MAX`] rows: each is prepared once, and
-/// their number is bounded.
+/// One statement in several sizes, of 1, 2, 4 and so on up to [`ROWS_PER_STATEMENT_MAX`] rows, so that the number of prepared
+/// statements is bounded.
 ///
-/// A statement that has room for more rows than there are is sent as it is. `SQLite` takes what is not bound for
-/// NULL, so each statement must leave alone rows whose key is NULL.
+/// If a statement has room for more rows than there are, the rest is not bound. `SQLite` reads unbound parameters as NULL, so
+/// each statement must ignore rows whose key is NULL.
 pub(super) struct ForRows {
     sizes: Vec<String>,
 }
 
 impl ForRows {
-    /// `text` has `{rows}` where the rows stand, each with `width` values, and no other parameters.
+    /// `text` has `{rows}` at the place of the rows, each with `width` values, and no other parameters.
     pub(super) fn new(text: &str, width: usize) -> ForRows {
         let row = format!("({})", vec!["?"; width].join(", "));
-        let sizes = (0..=ROWS_AT_ONCE_MAX.ilog2()).map(|size| vec![row.as_str(); 1 << size].join(", "));
+        let sizes = (0..=ROWS_PER_STATEMENT_MAX.ilog2()).map(|size| vec![row.as_str(); 1 << size].join(", "));
         ForRows { sizes: sizes.map(|rows| text.replace("{rows}", &rows)).collect() }
     }
 
@@ -26,11 +25,11 @@ impl ForRows {
         self.sizes.iter().map(String::as_str)
     }
 
-    /// The rows, in as few parts as possible, each with the smallest statement that has room for it.
+    /// Splits the rows into as few parts as possible, each with the smallest statement that has room for it.
     pub(super) fn parts<T>(&self, mut rows: Vec<T>) -> Vec<(&str, Vec<T>)> {
-        let mut parts = Vec::with_capacity(rows.len().div_ceil(ROWS_AT_ONCE_MAX));
+        let mut parts = Vec::with_capacity(rows.len().div_ceil(ROWS_PER_STATEMENT_MAX));
         while !rows.is_empty() {
-            let rest = rows.split_off(rows.len().min(ROWS_AT_ONCE_MAX));
+            let rest = rows.split_off(rows.len().min(ROWS_PER_STATEMENT_MAX));
             let size = rows.len().next_power_of_two().ilog2() as usize;
             parts.push((self.sizes[size].as_str(), std::mem::replace(&mut rows, rest)));
         }
@@ -43,10 +42,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_go_with_the_smallest_statement_that_has_room() {
+    fn parts_use_the_smallest_statement_that_fits() {
         let statement = ForRows::new("VALUES {rows}", 2);
         assert_eq!(statement.all().take(2).collect::<Vec<_>>(), ["VALUES (?, ?)", "VALUES (?, ?), (?, ?)"]);
-        // How many rows there are, and for how many each part has room.
+        // The number of rows, and the size of the statement of each part.
         for (rows, room) in [
             (0, &[][..]),
             (1, &[1]),

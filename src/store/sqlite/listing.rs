@@ -1,12 +1,12 @@
-//! The lists of entries that operators ask for. Each within one transaction: it sees one state of things.
+//! Lists of entries for operators. Each runs within one transaction, and so sees one snapshot.
 
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row as _, SqliteExecutor};
 use uuid::Uuid;
 
-use super::at_once::Way;
 use super::entries::load;
 use super::errors::of_sqlx;
+use super::one_trip::Mode;
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{EntryFilter, KeyHash, Listed, Listing, Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
@@ -14,8 +14,7 @@ use crate::store::numbers::number;
 use crate::store::row::listed;
 use crate::store::{StoreError, in_order};
 
-/// As in Postgres, a state or cause that is none of the known ones fits every filter: the entry cannot be read, and a list
-/// names it.
+/// As in Postgres, an unknown state or cause matches every filter: the entry is unreadable, and lists must show it.
 macro_rules! scan {
     ($name:literal, $index:literal, $state:literal, $beyond:literal, $order:literal) => {
         concat!(
@@ -77,8 +76,8 @@ pub(super) async fn list(
         ends.extend(found.last().filter(|_| has_more).map(|(at, key, _)| (*at, *key)));
         looked.extend(found);
     }
-    // Where a state has more entries, what was looked at ends with its last one, in all other states too: entries beyond it
-    // are left to the next page.
+    // If a state has more entries, the page ends at the last entry that was read in it, for all other states too: entries
+    // beyond it belong to the next page.
     let ended = if listing.newest_first { ends.into_iter().max() } else { ends.into_iter().min() };
     let is_within = |place: (StoreTime, KeyHash)| {
         ended.is_none_or(|ended| if listing.newest_first { place >= ended } else { place <= ended })
@@ -95,16 +94,16 @@ pub(super) async fn list(
         .collect();
     let next = Listed::place(&listing, &shown, ended);
     let keys: Vec<KeyHash> = shown.iter().map(|(_, key)| *key).collect();
-    let found = load(connection, dictionary, Way::Begun, keys.clone()).await?.unwrap_or_default();
+    let found = load(connection, dictionary, Mode::InTransaction, keys.clone()).await?.unwrap_or_default();
     let found = in_order(keys.into_iter(), found);
     let (shown, found) = shown.into_iter().zip(found).filter_map(|(at, found)| Some((at, found?))).unzip();
     Ok(Listed { reading, rows: listed(shown, found), next })
 }
 
-/// A place that was looked at, and whether its entry fits.
+/// A position that was read, and whether its entry matches the filter.
 type Looked = (StoreTime, KeyHash, bool);
 
-/// Looks at the next entries, and tells whether there are more.
+/// Reads the next entries; returns whether there are more.
 async fn scan(
     connection: impl SqliteExecutor<'_>,
     listing: &Listing,
@@ -139,7 +138,7 @@ async fn scan(
     let query = if let Some(state) = state { query.bind(state) } else { query };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     let one = |row: &SqliteRow| {
-        // A row whose key is damaged has no name by which a person could ask for it.
+        // A row with a damaged key cannot be requested by its key, so it is left out.
         let Ok(key) = row.try_get::<Uuid, _>("key") else {
             warn_once_a_second!("an entry has a damaged key, which no list shows: see docs/sqlite.md");
             return None;
@@ -151,7 +150,7 @@ async fn scan(
     Ok((rows.iter().filter_map(one).collect(), has_more))
 }
 
-/// Numbers as a text in which each is found between two commas; nothing where there are none.
+/// Numbers as a text with each between two commas; empty without numbers.
 fn numbers(all: &[i16]) -> String {
     if all.is_empty() {
         return String::new();

@@ -1,6 +1,6 @@
-//! Whether the file still has what was acknowledged. Each heartbeat counts itself, in the header of the file
-//! (`user_version`) and then in the [counter] next to it: a file that is behind the counter has lost commits. New grants then
-//! wait until a person accepts the loss. What was lost since the last heartbeat is not seen.
+//! Detects lost commits. Each heartbeat increments a count in the header of the file (`user_version`), and then in the [counter]
+//! next to it: a file that is behind the counter has lost commits. New grants are then withheld until a person accepts the
+//! loss. A loss of commits after the last heartbeat is not detected.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use super::statements as sql;
 use crate::common::log_limit::warn_once_a_second;
 use crate::store::{Fault, StoreError};
 
-/// How often the log repeats that grants wait, in heartbeats.
+/// How often the log repeats that grants are withheld, in heartbeats.
 const REMIND_EVERY: u64 = 60;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Losses {
     path: PathBuf,
-    /// A person accepts a loss that is found at the start.
+    /// Whether a person accepts a loss that is found at the start.
     accepts: AtomicBool,
-    /// A loss was found that no person has accepted.
+    /// Whether a loss was found that no person has accepted.
     withheld: Arc<AtomicBool>,
     found: AtomicU64,
-    /// Heartbeats since grants wait.
+    /// The number of heartbeats since grants are withheld.
     waits: AtomicU64,
-    /// What the counter says. Two heartbeats never write it concurrently.
+    /// The value of the counter. The lock keeps two heartbeats from writing it concurrently.
     written: Mutex<i64>,
 }
 
@@ -47,31 +47,31 @@ impl Losses {
         }
     }
 
-    /// The next loss that is found is accepted.
+    /// Accepts the next loss that is found.
     pub(super) fn accept(&self) {
         self.accepts.store(true, Ordering::SeqCst);
     }
 
-    /// Whether grants wait for a person.
+    /// Whether grants are withheld until a person accepts a loss.
     pub(super) fn withheld(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.withheld)
     }
 
-    /// How many losses were found.
+    /// The number of losses that were found.
     pub(super) fn found(&self) -> u64 {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Judges a file that has just been opened.
+    /// Compares a file that has just been opened with its counter.
     ///
     /// # Errors
-    /// It cannot be judged.
+    /// The file or its counter cannot be read or written.
     pub(super) async fn judge(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
         if self.withheld.load(Ordering::SeqCst) {
             return Ok(());
         }
-        // Before the file's own: a heartbeat between the two makes the file newer, never the counter. What this process has
-        // written is known without the counter.
+        // Read before the count of the file: a heartbeat in between makes the file newer, never the counter. After this process
+        // has written the counter, its value is known without reading it.
         let counter = match *self.written.lock().await {
             ..0 => counter::read(&self.path).map_err(unavailable)?,
             written => Counter::At(written),
@@ -79,7 +79,7 @@ impl Losses {
         let count = counted(connection).await?;
         let lost = match counter {
             Counter::At(counter) if count >= counter => None,
-            // Nothing was ever served from it.
+            // The file was never served.
             Counter::Missing if count == 0 => None,
             Counter::At(counter) => {
                 Some(format!("it ends with heartbeat {count}, and heartbeat {counter} was durable"))
@@ -103,7 +103,7 @@ impl Losses {
             let next = count.max(counter.count()).saturating_add(1);
             set(connection, next).await?;
             self.write_down(next).await.map_err(unavailable)?;
-            // Not before: an attempt that fails is made again.
+            // Only after success: a failed attempt is repeated.
             self.accepts.store(false, Ordering::SeqCst);
             tracing::warn!(lost, "a loss of commits was accepted: what was lost is granted again");
             return Ok(());
@@ -124,7 +124,7 @@ impl Losses {
         );
     }
 
-    /// Counts a heartbeat, in its transaction. `None` while grants wait: the loss is found again at the next start.
+    /// Counts a heartbeat, within its transaction. `None` while grants are withheld: so the next start finds the loss again.
     pub(super) async fn beat(&self, connection: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
         if self.withheld.load(Ordering::SeqCst) {
             if (self.waits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(REMIND_EVERY) {
@@ -137,7 +137,7 @@ impl Losses {
         Ok(Some(next))
     }
 
-    /// A heartbeat is durable.
+    /// Writes the counter after a heartbeat is durable.
     pub(super) async fn beaten(&self, count: i64) {
         if let Err(error) = self.write_down(count).await {
             warn_once_a_second!(
@@ -160,18 +160,18 @@ impl Losses {
     }
 }
 
-/// Of a file that was just brought up to this binary's schema: from its first heartbeat on, a copy without its counter is
-/// known as a copy.
+/// Creates the counter of a file that was just migrated: from the first heartbeat on, a copy without its counter is
+/// recognised as a copy.
 ///
 /// # Errors
 /// Those of the store, and of the file system.
 pub(super) async fn begin(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
-    // A counter above zero next to a file without heartbeats is a loss.
+    // A counter above zero next to a file without heartbeats means a loss.
     let is_new = matches!(counter::read(path).map_err(unavailable)?, Counter::Missing | Counter::At(0));
     if counted(connection).await? > 0 || !is_new {
         return Ok(());
     }
-    // First the counter: it must not be missing next to a file that has counted.
+    // The counter first: it must not be missing next to a file with heartbeats.
     counter::write(path, 0).map_err(|error| unavailable(error.to_string()))?;
     set(connection, 1).await
 }
@@ -186,7 +186,8 @@ pub(super) async fn counted(connection: &mut SqliteConnection) -> Result<i64, St
     Ok(row.get(0))
 }
 
-/// `SQLite` takes the number only within the text of the statement. It has 31 bits: one heartbeat a second for 68 years.
+/// Sets the count. `SQLite` accepts the number only within the text of the statement. It has 31 bits: one heartbeat a second for
+/// 68 years.
 ///
 /// # Errors
 /// Those of the store.

@@ -1,10 +1,8 @@
 //! The ledger in one `SQLite` file: the embedded default.
 //!
-//! One process owns the file, by a lock beside it; within it one connection serves all sessions,
-//! one transaction at a time; what may read much (lists, counts) has a second one, so that claims do
-//! not wait for it.
+//! One process owns the file, by a lock file next to it. One connection serves all sessions, one transaction at a time; long
+//! reads (lists, counts) use a second one, so that claims do not wait for them.
 
-mod at_once;
 mod at_path;
 mod audit;
 mod backup;
@@ -18,17 +16,18 @@ mod file;
 mod for_rows;
 mod holds;
 mod listing;
+mod location;
 mod losses;
 mod mounts;
 mod names;
+mod one_trip;
 mod operators;
-mod part;
-mod place;
 mod policies;
 mod purge;
 mod replays;
 pub(super) mod statement_list;
 mod statements;
+mod unfinished_file;
 mod upkeep;
 mod wal_growth;
 
@@ -52,15 +51,17 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Takes possession of the file at `path`; opens it with the first session.
+    /// Locks the file at `path`; the first session opens it.
     ///
     /// # Errors
-    /// The folder is missing or read-only, another process owns the file, or the file must not be served as it is mounted or linked.
+    /// The folder is missing or read-only, another process owns the file, or the file must not be served as it is mounted or
+    /// linked.
     pub fn new(path: &Path, clock: Arc<dyn Clock>) -> Result<SqliteStore, String> {
         Ok(SqliteStore { file: Arc::new(SqliteFile::new(path, clock)?) })
     }
 
-    /// Copies the file at `path`, which a server may have, to `to`: what was acknowledged before this call is in the copy.
+    /// Backs up the file at `path`, which may be served meanwhile, to `to`: the copy holds all that was acknowledged before
+    /// this call.
     ///
     /// # Errors
     /// `path` is not a ledger, or `to` exists and is not to be replaced, or those of the file system.
@@ -68,7 +69,7 @@ impl SqliteStore {
         backup::backup(path, to, replaces).await
     }
 
-    /// Puts the backup `from` in the place of the file at `path`: whatever was acknowledged after the backup is lost.
+    /// Replaces the file at `path` with the backup `from`: everything that was acknowledged after the backup is lost.
     ///
     /// # Errors
     /// `from` is not a backup, or a server has the file, or those of the file system.
@@ -76,14 +77,14 @@ impl SqliteStore {
         backup::restore(path, from).await
     }
 
-    /// A person accepts that commits are lost, if they are: what was lost is granted again.
+    /// Accepts, on behalf of a person, that commits are lost if they are: what was lost is granted again.
     pub fn accept_loss(&self) {
-        if let Some(losses) = self.file.place().losses() {
+        if let Some(losses) = self.file.location().losses() {
             losses.accept();
         }
     }
 
-    /// A ledger in the memory of this process, which forgets everything at its end: for tests of consumers.
+    /// A ledger in the memory of this process, which is lost at its end: for tests of consumers.
     #[must_use]
     pub fn in_memory(clock: Arc<dyn Clock>) -> SqliteStore {
         SqliteStore { file: Arc::new(SqliteFile::in_memory(clock)) }
@@ -93,7 +94,7 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     fn describe(&self) -> String {
-        self.file.place().to_string()
+        self.file.location().to_string()
     }
 
     fn database(&self) -> &'static str {
@@ -110,7 +111,7 @@ impl Store for SqliteStore {
                 let nothing: Work<()> = Box::new(|_, _, _| Box::pin(async { Ok(()) }));
                 self.file.look(nothing).await
             }
-            // SQLite opens a file that this user cannot write, and refuses what writes.
+            // SQLite opens a file that this user cannot write, and fails only at the first write.
             Purpose::Claims
             | Purpose::Heartbeat
             | Purpose::Purge
@@ -121,11 +122,11 @@ impl Store for SqliteStore {
             }
         };
         opened?;
-        Ok(Box::new(SqliteSession { file: Arc::clone(&self.file), looks: purpose == Purpose::Waits }))
+        Ok(Box::new(SqliteSession { file: Arc::clone(&self.file), reads_only: purpose == Purpose::Waits }))
     }
 
     fn losses(&self) -> u64 {
-        self.file.place().losses().map_or(0, Losses::found)
+        self.file.location().losses().map_or(0, Losses::found)
     }
 
     fn withholds_grants(&self) -> bool {
@@ -133,7 +134,7 @@ impl Store for SqliteStore {
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {
-        self.file.place().migrate().await
+        self.file.location().migrate().await
     }
 
     async fn accept_clock(&self) -> Result<StoreTime, StoreError> {
@@ -145,8 +146,8 @@ impl Store for SqliteStore {
 
 struct SqliteSession {
     file: Arc<SqliteFile>,
-    /// Its loads look at the file next to the one task that writes.
-    looks: bool,
+    /// Whether loads use the reading connection, concurrently with the task that writes.
+    reads_only: bool,
 }
 
 impl Session for SqliteSession {

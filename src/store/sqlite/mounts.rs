@@ -1,4 +1,4 @@
-//! What this process sees mounted, by `/proc/self/mountinfo`.
+//! The mounts that this process sees, from `/proc/self/mountinfo`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -9,13 +9,13 @@ const TABLE: &str = "/proc/self/mountinfo";
 /// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// Where it is mounted.
+    /// The mount point.
     pub(super) point: PathBuf,
     /// The type of its file system.
     pub(super) kind: String,
 }
 
-/// The table as it is now, in the order in which things were mounted. Empty where the system has no such table.
+/// The current table, in the order of mounting. Empty if the system does not have such a table.
 pub(super) fn now() -> Vec<Mount> {
     std::fs::read(TABLE).map(|table| mounts(&table)).unwrap_or_default()
 }
@@ -34,7 +34,7 @@ fn mount(row: &[u8]) -> Option<Mount> {
     Some(Mount { point, kind: String::from_utf8_lossy(kind).into_owned() })
 }
 
-/// Blanks and backslashes of a path stand there as three octal digits.
+/// Decodes a path, in which blanks and backslashes are escaped as three octal digits.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -47,7 +47,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The mount that a path lies in: of those with the longest point the last one, which covers the others.
+/// The mount of a path: the last of those with the longest mount point, which covers the others.
 pub(super) fn of<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     around.max_by_key(|mount| mount.point.as_os_str().as_bytes().len())
@@ -66,7 +66,7 @@ cut
 ";
 
     #[test]
-    fn mounts_are_read() {
+    fn mounts_parses_mountinfo() {
         let mounts = mounts(TABLE);
         let points: Vec<(&str, &str)> =
             mounts.iter().map(|mount| (mount.point.to_str().expect("a text"), &*mount.kind)).collect();

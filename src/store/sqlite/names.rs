@@ -1,4 +1,4 @@
-//! What repeats in rows, as numbers: learnt once by each connection, and given on the first use.
+//! Numbers for values that repeat in rows: assigned at the first use, and read once by each connection.
 
 use sqlx::sqlite::SqliteConnection;
 
@@ -59,7 +59,7 @@ pub(super) const TERMS_TELL: &str = "\
 SELECT no, policy_version, grace, max_hold, on_expiry, retention, failed_retention, abandoned_retention
 FROM terms WHERE no = ?1";
 
-/// One kind of names: how numbers are given, found, and told.
+/// One kind of names: the statements that assign numbers, find numbers by name, and find names by number.
 #[derive(Clone, Copy)]
 struct Kind {
     add: &'static str,
@@ -87,7 +87,7 @@ const PRINCIPALS: Kind = Kind {
     of: |dictionary| &mut dictionary.principals,
 };
 
-/// Learns what the rows of these entries need to be written.
+/// Learns the numbers that are needed to write these entries.
 pub(super) async fn learn_names(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
@@ -107,7 +107,7 @@ pub(super) async fn learn_names(
     Ok(())
 }
 
-/// Gives a consumer its number, where it has none.
+/// Assigns a number to a consumer without one.
 pub(super) async fn learn_consumer(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
@@ -119,7 +119,7 @@ pub(super) async fn learn_consumer(
     }
 }
 
-/// Learns what these rows need to be read.
+/// Learns the names and terms that are needed to read these rows.
 pub(super) async fn learn_values(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,

@@ -1,11 +1,10 @@
-//! What operators read and change. Each change is one transaction with its audit event.
+//! Reads and changes for operators. Each change is one transaction with its audit event.
 
 use async_trait::async_trait;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::SqliteSession;
-use super::at_once::Way;
 use super::audit::{self, add_event};
 use super::counting;
 use super::entries::{delete, delete_unreadable, insert, load, replace};
@@ -13,6 +12,7 @@ use super::errors::of_sqlx;
 use super::file::Work;
 use super::listing;
 use super::names::learn_names;
+use super::one_trip::Mode;
 use crate::domain::{
     AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
     PurgeWorker, Reading, StoreTime, Summary,
@@ -29,7 +29,7 @@ pub(super) const PURGE_PLACES: &str = "\
 -- ledger.purge_places
 SELECT no, name, purge_passed FROM consumers WHERE name <> ''";
 
-/// What was created beyond the purge's first look, and is old enough for it.
+/// The entries that were created beyond the purge's first pass and are old enough for it.
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
 SELECT count(*) AS due, min(created_at) AS oldest
@@ -193,7 +193,7 @@ pub(super) async fn status(
     Ok(PurgeStatus { due, oldest, workers: workers.into_iter().map(PurgeWorker::from).collect() })
 }
 
-/// Nobody else writes meanwhile: what is found stays so until the end.
+/// Runs in a write transaction, so nothing that it reads can change until the end.
 pub(super) async fn change(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
@@ -215,9 +215,9 @@ pub(super) async fn change(
             delete_unreadable(connection, reading, *key, *version).await?
         }
         Write::Insert(entry) => {
-            // The insert knows only first grants; the rest of the row follows.
+            // The insert writes only the columns of first grants; the replacement writes the others.
             let mut entry = entry.as_ref().clone().stamped(reading.now, reading.token_clock());
-            let fresh = insert(connection, Way::Begun, vec![Row::of(&entry, dictionary)?]).await?;
+            let fresh = insert(connection, Mode::InTransaction, vec![Row::of(&entry, dictionary)?]).await?;
             entry.version += 1;
             fresh.is_some_and(|fresh| !fresh.is_empty())
                 && replaced(connection, Row::of(&entry, dictionary)?).await?
@@ -230,12 +230,14 @@ pub(super) async fn change(
     Ok(WriteResult::Done)
 }
 
-/// Whether a row was written over that of the version before.
+/// Replaces a row; returns whether its version was the expected one.
 async fn replaced(connection: &mut SqliteConnection, row: Row) -> Result<bool, StoreError> {
-    Ok(replace(connection, Way::Begun, vec![row]).await?.is_some_and(|replaced| !replaced.is_empty()))
+    Ok(replace(connection, Mode::InTransaction, vec![row])
+        .await?
+        .is_some_and(|replaced| !replaced.is_empty()))
 }
 
-/// What is not written whole is not written at all: nothing is done before every key is known to be absent.
+/// All or nothing: nothing is written before every key is known to be absent.
 pub(super) async fn import(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
@@ -249,12 +251,12 @@ pub(super) async fn import(
         }
     }
     let keys = entries.iter().map(|entry| entry.entry().key.hash()).collect();
-    if !load(connection, dictionary, Way::Begun, keys).await?.unwrap_or_default().is_empty() {
+    if !load(connection, dictionary, Mode::InTransaction, keys).await?.unwrap_or_default().is_empty() {
         return Ok(WriteResult::Lost);
     }
     let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
     learn_names(connection, dictionary, &fresh).await?;
-    // The insert knows only first grants; the rest of the row follows.
+    // The insert writes only the columns of first grants; the replacement writes the others.
     let (mut granted, mut whole) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
     for entry in entries {
         let mut entry = entry.stamped(reading.now, reading.token_clock());
@@ -262,15 +264,15 @@ pub(super) async fn import(
         entry.version += 1;
         whole.push(Row::of(&entry, dictionary)?);
     }
-    insert(connection, Way::Begun, granted).await?;
-    replace(connection, Way::Begun, whole).await?;
+    insert(connection, Mode::InTransaction, granted).await?;
+    replace(connection, Mode::InTransaction, whole).await?;
     for event in events {
         add_event(connection, event).await?;
     }
     Ok(WriteResult::Done)
 }
 
-/// Nobody else writes meanwhile.
+/// Runs in a write transaction: no other session writes meanwhile.
 pub(super) async fn raise_offset(
     connection: &mut SqliteConnection,
     raise: OffsetRaise,

@@ -1,4 +1,4 @@
-//! The policies that are in force, with their versions.
+//! The policies in force, with their versions.
 
 use async_trait::async_trait;
 use sqlx::Row as _;
@@ -32,12 +32,12 @@ UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3), purge
 WHERE name = ?1 AND (?6 OR (retention IS ?4 AND window_floor = ?5))
   AND (retention IS NOT ?2 OR window_floor < ?3)";
 
-/// Consumers without a retention of their own go by the default.
+/// Consumers without a retention follow the default.
 pub(super) const DUE_BY_DEFAULT: &str = "\
 -- ledger.due_by_default
 UPDATE consumers SET purge_due = 0, purge_held = 0 WHERE retention IS NULL";
 
-/// The replay runs of a consumer, whose names begin with the consumer's, go by its retention.
+/// The replay runs of a consumer, whose names begin with the consumer's name, follow its retention.
 pub(super) const DUE_BY_CONSUMER: &str = "\
 -- ledger.due_by_consumer
 UPDATE consumers SET purge_due = 0, purge_held = 0 WHERE substr(name, 1, length(?1) + 1) = ?1 || char(31)";
@@ -71,8 +71,8 @@ SELECT replica AS id, speaks, version FROM replicas
 WHERE heard_at >= ?1 AND speaks < ?2
 ORDER BY speaks, replica LIMIT ?3";
 
-/// A run is over before the first of its entries can be purged, and stays so. It never ends in the past: until every
-/// server knows of the end, the purge leaves the run's entries.
+/// A run ends before the first of its entries can be purged, and never reopens. The end is never set in the past: until every
+/// server knows of it, the purge leaves the run's entries.
 pub(super) const REPLAYS_SHORTEN: &str = "\
 -- ledger.replays_shorten
 UPDATE replay_runs SET ends_at = min(ends_at, max(?1, created_at + coalesce(
@@ -165,7 +165,7 @@ pub(super) async fn raise_policy_epoch(connection: &mut SqliteConnection) -> Res
     Ok(())
 }
 
-/// Where it still stands there as it was seen, if that is asked; says whether it changed.
+/// Puts a retention in force, with `seen` only if the stored value is still that one; returns whether it changed.
 pub(super) async fn put_in_force(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,

@@ -1,4 +1,4 @@
-//! The purge: whose turn it is, what it looks at, and what it deletes.
+//! The purge: the turns of consumers, the entries that it looks at, and those that it deletes.
 
 use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -29,7 +29,7 @@ UPDATE consumers
 SET purge_held = 0, purge_due = ?3, purge_passed = ?4, purge_again = ?5, purge_again_due = ?6
 WHERE no = ?1 AND purge_held = ?2";
 
-/// The index knows no order among those of one instant: they come together.
+/// Entries created at the same instant have no order in the index, so they are returned together.
 pub(super) const CREATED: &str = concat!(
     "-- ledger.created
 SELECT ",
@@ -115,7 +115,7 @@ pub(super) async fn created_first(
     Ok(row.map(|row| instant(&row, "created_at")))
 }
 
-/// Nobody else writes meanwhile: the rules that are found stay so until the end.
+/// Runs in a write transaction, so the policies that it reads cannot change until the end.
 pub(super) async fn delete_over(
     connection: &mut SqliteConnection,
     reading: Reading,

@@ -1,8 +1,8 @@
-//! Every statement that is sent, for the test that prepares each of them.
+//! All statements that are sent to `SQLite`, for the test that prepares each of them.
 
 use std::sync::LazyLock;
 
-use super::at_once::RowStatement;
+use super::one_trip::RowStatement;
 use super::statements as sql;
 use super::{
     audit, counting, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep,
@@ -20,7 +20,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     for_rows.chain(entry_statements::ADDED.all()).chain(ALONE.iter().copied()).collect()
 });
 
-/// Those that carry no rows, or one.
+/// Statements without rows, or with one.
 const ALONE: &[&str] = &[
     sql::MIGRATED,
     sql::KEY_FORMAT,

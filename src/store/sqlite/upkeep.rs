@@ -1,5 +1,5 @@
-//! What a server does by itself; the purge's own statements are in `purge.rs`. The heartbeat has the one writer of the file, as claims have: whoever locks the file
-//! holds up all of them, and the heartbeat tells so.
+//! Background work of a server; the statements of the purge are in `purge.rs`. The heartbeat uses the single writing connection
+//! of the file, like claims: so it fails if another process has locked the file and blocks them.
 
 use std::sync::Arc;
 
@@ -53,21 +53,21 @@ impl Upkeep for SqliteSession {
         let work: Work<Option<i64>> = Box::new(move |connection, _, reading| {
             Box::pin(async move {
                 beat(connection, reading, replica).await?;
-                match file.place().losses() {
+                match file.location().losses() {
                     Some(losses) => losses.beat(connection).await,
                     None => Ok(None),
                 }
             })
         });
         let (reading, count) = self.file.write(work).await?;
-        if let (Some(losses), Some(count)) = (self.file.place().losses(), count) {
+        if let (Some(losses), Some(count)) = (self.file.location().losses(), count) {
             losses.beaten(count).await;
         }
-        self.file.place().watch_wal();
+        self.file.location().watch_wal();
         Ok(reading)
     }
 
-    /// Nothing to do: here every claim is in that index from its first instant on.
+    /// Nothing to do: in `SQLite` every claim is in that index from the beginning.
     async fn index_open_claims(&mut self, _limit: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
@@ -137,7 +137,7 @@ pub(super) async fn beat(
     reading: Reading,
     replica: Replica,
 ) -> Result<(), StoreError> {
-    // A clock that is wrong must not become the mark.
+    // A reading of a wrong clock must not become the mark.
     if reading.is_sound() {
         let mark = sqlx::query(BEAT).bind(reading.now.micros());
         mark.execute(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
@@ -156,7 +156,7 @@ pub(super) async fn beat(
     Ok(())
 }
 
-/// The operator says that the clock is right, however far ahead of its mark.
+/// Accepts the clock on behalf of an operator, however far it is ahead of its mark.
 pub(super) async fn accept_clock(
     connection: &mut SqliteConnection,
     reading: Reading,

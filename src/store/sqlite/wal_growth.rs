@@ -1,12 +1,12 @@
-//! Checkpoint starvation: `SQLite` resets the WAL once all of it is in the file and no reader needs it, and a transaction of
-//! another program that reads, and does not end, keeps it from that: the WAL grows until the disk is full.
+//! Detects checkpoint starvation: `SQLite` resets the WAL once all of it is in the file and no reader needs it. A read
+//! transaction of another program that does not end prevents that, and the WAL grows until the disk is full.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// From this size on the WAL is reported: eight times its usual size.
+/// A WAL of this size or larger is reported: eight times its usual size.
 const REPORTED_FROM: u64 = 128 << 20;
-/// How often, while it stays so.
+/// How often the report is repeated.
 const REPORTED_EVERY: Duration = Duration::from_mins(1);
 
 /// See the module.
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_wal_is_reported_once_a_minute() {
+    fn large_wal_is_reported_once_a_minute() {
         let (growth, start) = (WalGrowth::default(), Instant::now());
         for (seconds, bytes, is_due) in [
             (0, 16 << 20, false),

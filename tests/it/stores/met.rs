@@ -49,8 +49,8 @@ async fn ask(session: &mut dyn Session, ids: &[&str], until: StoreTime) -> Vec<S
             assert!(*token > START.micros());
             Said::Granted
         }
-        InsertOutcome::Met(found) => Said::met(found),
-        InsertOutcome::Unseen => Said::Unseen,
+        InsertOutcome::Conflict(found) => Said::met(found),
+        InsertOutcome::UnknownConflict => Said::Unseen,
     };
     let all = || rows.iter().zip(&inserted.outcomes);
     ids.iter().map(|id| said(all().find(|(row, _)| row.key.id() == *id).unwrap().1)).collect()

@@ -172,11 +172,11 @@ impl<'a> Round<'a> {
                             not_inserted.granted += 1;
                             self.granted(pending, row, token, &reading);
                         }
-                        InsertOutcome::Met(entry) => {
+                        InsertOutcome::Conflict(entry) => {
                             not_inserted.conflicts.push(pending.key_queue);
                             found.push(entry);
                         }
-                        InsertOutcome::Unseen => not_inserted.unknown_conflicts.push(pending.key_queue),
+                        InsertOutcome::UnknownConflict => not_inserted.unknown_conflicts.push(pending.key_queue),
                     }
                 }
                 not_inserted.loaded = (!found.is_empty()).then_some(Loaded { reading, found });

@@ -1,20 +1,21 @@
-//! Backends of Postgres, and which of them may be at work for a connection.
+//! Postgres backends, and the one that may be running a statement for a connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A backend, told apart from a later one with the same number by its start; behind a pooler by that of the transaction.
+/// A backend. Process ids are reused, so the start of the backend is part of its identity; behind a pooler it is the start of
+/// the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store::postgres) struct Backend {
     pub(in crate::store::postgres) pid: i32,
-    /// Microseconds by the server's clock.
+    /// In microseconds, by the server's clock.
     pub(in crate::store::postgres) started: i64,
 }
 
-/// The backend that may be at work for a connection; none while none can be.
+/// The backend that may be running a statement for a connection; `None` while no backend can be.
 #[derive(Clone, Debug, Default)]
-pub(in crate::store::postgres) struct AtWork(Arc<Mutex<Option<Backend>>>);
+pub(in crate::store::postgres) struct ActiveBackend(Arc<Mutex<Option<Backend>>>);
 
-impl AtWork {
+impl ActiveBackend {
     pub(in crate::store::postgres) fn get(&self) -> Option<Backend> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Connections, and whether what is behind them can be trusted.
+//! Opens connections, and checks that the server can be trusted: version, encoding, writability and durable commits.
 
 use std::time::Duration;
 
@@ -20,37 +20,37 @@ use crate::store::{Fault, Purpose, StoreError};
 
 /// The oldest server that is supported.
 const VERSION_MIN: i32 = 140_000;
-/// A host that does not answer must not hold the start or a reconnection for ever.
+/// Bounds a connection attempt: a host that does not answer must not block the start or a reconnection for ever.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a statement for claims or the heartbeat may run.
+/// `statement_timeout` of claims, the heartbeat and waits.
 const HOT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long any other statement may run.
+/// `statement_timeout` of all other sessions.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long any other statement may wait for a lock.
+/// `lock_timeout` of all other sessions.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Like a statement for claims, whose session is given up after this.
+/// Bounds [`prove`], like a statement for claims: its session is given up after this time.
 const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A database for the ledger. The order of the language C is there wherever Postgres is, and never changes: an index
-/// on texts is not spoiled by a newer library of the system.
-const RIGHT_DATABASE: &str =
+/// The statement that creates a suitable database, for errors. Every Postgres has the collation `C`, and it never changes: an
+/// upgrade of the system's library cannot corrupt an index on texts.
+const CREATE_DATABASE: &str =
     "CREATE DATABASE ledger TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C';";
 
-/// How sessions work with the database.
+/// Settings of the sessions of one store.
 #[derive(Clone, Debug)]
-pub(in crate::store::postgres) struct How {
-    /// How long a statement for claims waits for a lock.
+pub(in crate::store::postgres) struct SessionSettings {
+    /// `lock_timeout` of claims, the heartbeat and waits.
     pub(in crate::store::postgres) lock_wait: Duration,
-    /// A pooler gives each transaction another connection.
+    /// Whether a pooler may run each transaction on another connection (transaction pooling).
     pub(in crate::store::postgres) pooled: bool,
-    /// Which schema holds the ledger.
+    /// The schema that holds the ledger's tables.
     pub(in crate::store::postgres) schema: SchemaName,
 }
 
-/// Who is at the other end of a connection.
+/// The backend and the server at the other end of a connection.
 pub(in crate::store::postgres) struct Peer {
     pub(in crate::store::postgres) backend: Backend,
-    /// Microseconds by the server's clock: two servers differ in it.
+    /// When the server was started, in microseconds by its clock. It identifies a server: two servers differ in it.
     pub(in crate::store::postgres) server_started: i64,
 }
 
@@ -62,21 +62,21 @@ async fn connect(options: &PgConnectOptions, within: Duration) -> Result<PgConne
     }
 }
 
-/// A connection whose commits are durable, to a writable primary with a schema that serves this binary. However
-/// many servers are named, it takes no longer. One that shall stay with a server is to none but that.
+/// Opens a connection to a writable primary with durable commits and a schema that serves this binary. All configured
+/// servers share [`CONNECT_TIMEOUT`]. With `same_server`, only the server that was started then is accepted.
 pub(in crate::store::postgres) async fn open(
     servers: &Servers,
     purpose: Purpose,
-    how: &How,
-    stays_with: Option<i64>,
+    settings: &SessionSettings,
+    same_server: Option<i64>,
 ) -> Result<(Link, Peer), StoreError> {
     let within = CONNECT_TIMEOUT / servers.count();
     servers
         .first_that(|options| async move {
             let options = options.application_name(application_name(purpose));
             let connection = connect(&options, within).await?;
-            match timeout(within, check(connection, purpose, how)).await {
-                Ok(Ok((_, peer))) if stays_with.is_some_and(|server| server != peer.server_started) => {
+            match timeout(within, check(connection, purpose, settings)).await {
+                Ok(Ok((_, peer))) if same_server.is_some_and(|server| server != peer.server_started) => {
                     Err(unavailable("another server answers than the one that the session is with".into()))
                 }
                 Ok(Ok(checked)) => Ok(checked),
@@ -87,7 +87,7 @@ pub(in crate::store::postgres) async fn open(
         .await
 }
 
-/// A connection to the writable primary for what makes the schema.
+/// Opens a connection to the writable primary for migrations and other changes by the schema's owner.
 pub(in crate::store::postgres) async fn open_as_owner(servers: &Servers) -> Result<PgConnection, StoreError> {
     let within = CONNECT_TIMEOUT / servers.count();
     servers
@@ -110,7 +110,7 @@ pub(in crate::store::postgres) async fn open_as_owner(servers: &Servers) -> Resu
         .await
 }
 
-/// What `pg_stat_activity` shows.
+/// `application_name`, as `pg_stat_activity` shows it.
 fn application_name(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Claims => "idempotency-ledger claims",
@@ -123,12 +123,12 @@ fn application_name(purpose: Purpose) -> &'static str {
     }
 }
 
-/// How long statements may run and wait for a lock. What the server ends was certainly not applied, so it
-/// must end a statement before the session that waits for it is given up. Behind a pooler a transaction waits no longer
-/// for its next statement than it would for the end of one: a server that stands still there holds its rows.
-fn bounds(purpose: Purpose, how: &How) -> String {
+/// Timeouts for statements and locks. A statement that Postgres itself cancels was certainly not applied, so these timeouts
+/// are shorter than those after which a session is given up. Behind a pooler, an idle transaction is bounded like a
+/// statement: a stalled server would otherwise keep its row locks.
+fn bounds(purpose: Purpose, settings: &SessionSettings) -> String {
     let (lock, statement) = match purpose {
-        Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (how.lock_wait, HOT_STATEMENT_TIMEOUT),
+        Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (settings.lock_wait, HOT_STATEMENT_TIMEOUT),
         Purpose::Purge | Purpose::OpenClaims | Purpose::Reads | Purpose::Changes => {
             (LOCK_TIMEOUT, STATEMENT_TIMEOUT)
         }
@@ -136,10 +136,10 @@ fn bounds(purpose: Purpose, how: &How) -> String {
     let (lock, statement) = (lock.as_millis(), statement.as_millis());
     let bounds = format!("SET lock_timeout = {lock}; SET statement_timeout = {statement}");
     let idle = format!("; SET idle_in_transaction_session_timeout = {statement}");
-    if how.pooled { bounds + &idle } else { bounds }
+    if settings.pooled { bounds + &idle } else { bounds }
 }
 
-/// Sends a write, and waits for its answer: where commits do not end, no work is sent.
+/// Commits a write that touches no row, and waits for the answer: a server whose commits hang is sent no work.
 pub(in crate::store::postgres) async fn prove(connection: &mut Link) -> Result<(), StoreError> {
     match timeout(PROVE_TIMEOUT, connection.execute(sqlx::raw_sql(sql::PROVE))).await {
         Ok(done) => done.map(drop).map_err(of_sqlx),
@@ -147,32 +147,39 @@ pub(in crate::store::postgres) async fn prove(connection: &mut Link) -> Result<(
     }
 }
 
-/// A connection with its settings.
-async fn linked(mut connection: PgConnection, purpose: Purpose, how: &How) -> Result<Link, StoreError> {
-    let settings = format!("{}; {}", sql::SETTINGS, bounds(purpose, how));
-    if how.pooled {
-        return Ok(Link::to_pooler(connection, how.schema.clone(), &settings));
+/// Applies the settings to a new connection.
+async fn configure(
+    mut connection: PgConnection,
+    purpose: Purpose,
+    settings: &SessionSettings,
+) -> Result<Link, StoreError> {
+    let statements = format!("{}; {}", sql::SETTINGS, bounds(purpose, settings));
+    if settings.pooled {
+        return Ok(Link::to_pooler(connection, settings.schema.clone(), &statements));
     }
-    let settings = format!("{settings}; {}", sql::NO_TRANSACTION_TIMEOUT);
-    let watched = sqlx::AssertSqlSafe(format!("{settings}; {}", sql::WATCHES));
+    let statements = format!("{statements}; {}", sql::NO_TRANSACTION_TIMEOUT);
+    let watched = sqlx::AssertSqlSafe(format!("{statements}; {}", sql::WATCHES));
     if let Err(error) = connection.execute(sqlx::raw_sql(watched)).await {
-        // Not every server takes all of those that watch over the connection.
-        tracing::debug!(%error, "the server does not watch over this connection");
-        connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(settings))).await.map_err(of_sqlx)?;
+        // Not every operating system supports all keepalive settings.
+        tracing::debug!(%error, "the server does not support keepalive settings for this connection");
+        connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(statements))).await.map_err(of_sqlx)?;
     }
-    Ok(Link::to_backend(connection, how.schema.clone()))
+    Ok(Link::to_backend(connection, settings.schema.clone()))
 }
 
-async fn check(connection: PgConnection, purpose: Purpose, how: &How) -> Result<(Link, Peer), StoreError> {
-    // Each statement is sent as text, which takes one round trip instead of two: a session that comes back soon
-    // is worth it.
-    let mut link = linked(connection, purpose, how).await?;
+async fn check(
+    connection: PgConnection,
+    purpose: Purpose,
+    settings: &SessionSettings,
+) -> Result<(Link, Peer), StoreError> {
+    // Simple query protocol: one round trip for each statement instead of two, so that a lost session is replaced sooner.
+    let mut link = configure(connection, purpose, settings).await?;
     let row = writable(&mut link).await?;
-    link.keep("synchronous_commit", &durable(&row)?);
+    link.keep("synchronous_commit", &check_durability(&row)?);
     if !row.try_get::<bool, _>("migrated").map_err(of_sqlx)? {
         return Err(schema(format!(
             "the database has no ledger of this version yet in the schema `{}`: run `{} migrate`",
-            how.schema,
+            settings.schema,
             program()
         )));
     }
@@ -185,14 +192,17 @@ async fn check(connection: PgConnection, purpose: Purpose, how: &How) -> Result<
     standing.check(newest(&MIGRATIONS)).map_err(StoreError::NotApplied)?;
     let pid = row.try_get("pid").map_err(of_sqlx)?;
     let backend = Backend { pid, started: row.try_get("started").map_err(of_sqlx)? };
-    if !how.pooled {
-        link.at_work().set(Some(backend));
+    if !settings.pooled {
+        link.active_backend().set(Some(backend));
     }
     let server_started = row.try_get("server_started").map_err(of_sqlx)?;
     Ok((link, Peer { backend, server_started }))
 }
 
-/// What the server says of itself, if it is one that takes writes.
+/// The server's description of itself (`ledger.trust`).
+///
+/// # Errors
+/// The server is too old, or does not accept writes, or its database is unsuitable.
 async fn writable<'c>(connection: impl Executor<'c, Database = Postgres>) -> Result<PgRow, StoreError> {
     let row = sqlx::raw_sql(sql::TRUST).fetch_one(connection).await.map_err(of_sqlx)?;
     let version: i32 = row.try_get("version").map_err(of_sqlx)?;
@@ -202,34 +212,34 @@ async fn writable<'c>(connection: impl Executor<'c, Database = Postgres>) -> Res
             version / 10_000
         )));
     }
-    keeps_texts(&row)?;
+    check_database(&row)?;
     if row.try_get("read_only").map_err(of_sqlx)? {
         return Err(unavailable("the server is read-only: a standby, or set so".into()));
     }
     Ok(row)
 }
 
-/// Whether the database takes every text of a caller, and is not copied into others.
-fn keeps_texts(row: &PgRow) -> Result<(), StoreError> {
+/// Checks that the database has the encoding UTF8, and is not a template of other databases.
+fn check_database(row: &PgRow) -> Result<(), StoreError> {
     let encoding: String = row.try_get("encoding").map_err(of_sqlx)?;
     let database: String = row.try_get("database").map_err(of_sqlx)?;
     if encoding != "UTF8" {
         return Err(schema(format!(
             "the database {database} has the encoding {encoding}, which does not hold every text of a caller; the encoding \
-             of a database cannot be changed: {RIGHT_DATABASE} and name that one in database_url"
+             of a database cannot be changed: {CREATE_DATABASE} and name that one in database_url"
         )));
     }
     if row.try_get("template").map_err(of_sqlx)? {
         return Err(schema(format!(
             "the database {database} is a template: later databases of this server would be copies of the ledger; \
-             {RIGHT_DATABASE} and name that one in database_url"
+             {CREATE_DATABASE} and name that one in database_url"
         )));
     }
     Ok(())
 }
 
-/// Whether commits outlive a crash, and a failover: what `synchronous_commit` is where they do.
-fn durable(row: &PgRow) -> Result<String, StoreError> {
+/// Checks that commits survive a crash and a failover, and returns the value of `synchronous_commit`.
+fn check_durability(row: &PgRow) -> Result<String, StoreError> {
     let synchronous_commit: String = row.try_get("synchronous_commit").map_err(of_sqlx)?;
     if synchronous_commit == "off" {
         return Err(schema(

@@ -1,40 +1,40 @@
-//! What a URL leaves out comes from the variables of libpq, by the rules of libpq.
+//! Fills in what a URL leaves out from the environment variables of libpq, by the rules of libpq.
 //!
-//! The driver reads them too, and drops what it does not understand: with `PGPORT=5432,5433` or `PGPORT=543x` it would
-//! connect to port 5432, which may be another database. So what the driver would read is filled in here, before
-//! [`PgUrl`] is checked as a whole.
+//! The driver reads these variables too, but ignores values that it does not understand: with `PGPORT=5432,5433` or
+//! `PGPORT=543x` it would connect to port 5432, which may be another database. So every value that the driver would read is
+//! filled in here, before [`PgUrl`] is checked as a whole.
 
-use crate::store::postgres::connection::place::ROOT_VARIABLE;
+use crate::store::postgres::connection::target::ROOT_VARIABLE;
 use crate::store::postgres::connection::url::PgUrl;
 use crate::store::postgres::connection::url_options::{CERTIFICATES, KEYS, MODES, ROOTS};
 
-/// The port that libpq puts in place of an empty one, where others are written.
+/// The port that libpq uses for an empty entry in a list of ports.
 const PORT_DEFAULT: &str = "5432";
 
-/// The variables with files, and the options that come before them.
+/// The variables that name files, each with the options that override it.
 const FILES: [(&str, &[&str]); 3] =
     [(ROOT_VARIABLE, &ROOTS), ("PGSSLCERT", &CERTIFICATES), ("PGSSLKEY", &KEYS)];
 
 impl PgUrl {
     /// # Errors
-    /// The first variable that cannot be used, without its value.
+    /// Names the first variable that cannot be used, without its value.
     pub(in crate::store::postgres) fn fill_in(
         &mut self,
         get: impl Fn(&str) -> Option<String>,
     ) -> Result<(), String> {
         self.hosts(&get)?;
         if let Some(ports) = get("PGPORT").filter(|ports| !ports.is_empty()) {
-            let empty = self.place.ports.iter_mut().filter(|port| port.is_empty());
+            let empty = self.target.ports.iter_mut().filter(|port| port.is_empty());
             if self.has_ports {
                 empty.for_each(|port| PORT_DEFAULT.clone_into(port));
             } else {
-                self.place.ports = list(&ports);
+                self.target.ports = list(&ports);
                 self.stands.port = "the environment variable PGPORT";
             }
         }
-        let has_mode = self.says_ssl || self.place.options.iter().any(|(name, _)| MODES.contains(&&**name));
+        let has_mode = self.says_ssl || self.target.options.iter().any(|(name, _)| MODES.contains(&&**name));
         if let Some(mode) = get("PGSSLMODE").filter(|_| !has_mode) {
-            self.place.options.push(("sslmode".into(), mode));
+            self.target.options.push(("sslmode".into(), mode));
             self.stands.mode = "the environment variable PGSSLMODE";
         }
         if let Some(mode) = get("PGSSLCERTMODE").filter(|_| self.certificate_mode.is_none()) {
@@ -46,10 +46,10 @@ impl PgUrl {
 
     fn hosts(&mut self, get: impl Fn(&str) -> Option<String>) -> Result<(), String> {
         let [host, address] = ["PGHOST", "PGHOSTADDR"].map(&get);
-        let has_host = self.place.hosts.iter().any(|host| !host.is_empty());
+        let has_host = self.target.hosts.iter().any(|host| !host.is_empty());
         if let Some(addresses) = address.as_ref().filter(|text| !text.is_empty() && self.addresses.is_empty())
         {
-            // libpq would connect there, whatever the URL says.
+            // libpq would connect to this address, whatever host the URL names.
             if has_host {
                 return Err(
                     "the environment variable PGHOSTADDR names an address, and the URL a host: remove the variable, or \
@@ -64,10 +64,10 @@ impl PgUrl {
             if hosts.contains(char::is_control) {
                 return Err("the environment variable PGHOST: has a control character".into());
             }
-            self.place.hosts = list(hosts);
+            self.target.hosts = list(hosts);
             self.stands.host = "the environment variable PGHOST";
         } else if !has_host && self.addresses.is_empty() {
-            // The driver would take the empty text for a host.
+            // The driver would use the empty text as a host.
             for (variable, value) in [("PGHOSTADDR", address), ("PGHOST", host)] {
                 not_empty(variable, value.as_deref())?;
             }
@@ -75,7 +75,7 @@ impl PgUrl {
         Ok(())
     }
 
-    /// A file of certificates or a key. An option comes before its variable.
+    /// Fills in a file of certificates or a key. An option of the URL overrides the variable.
     fn file(
         &mut self,
         variable: &'static str,
@@ -84,11 +84,11 @@ impl PgUrl {
     ) -> Result<(), String> {
         let Some(value) = value else { return Ok(()) };
         let of_system = |(name, value): &(String, String)| options.contains(&&**name) && value == "system";
-        let is_system = variable == ROOT_VARIABLE && self.place.options.iter().any(of_system);
-        if self.place.has(options) && !is_system {
+        let is_system = variable == ROOT_VARIABLE && self.target.options.iter().any(of_system);
+        if self.target.has(options) && !is_system {
             return Ok(());
         }
-        // The driver would take the empty text for the name of a file.
+        // The driver would use the empty text as the name of a file.
         not_empty(variable, Some(&value))?;
         if variable == ROOT_VARIABLE && (is_system || value == "system") {
             return Err(format!(
@@ -96,7 +96,7 @@ impl PgUrl {
                  file: remove it, and write sslrootcert=system into the URL"
             ));
         }
-        self.place.variables.push((variable, value));
+        self.target.variables.push((variable, value));
         Ok(())
     }
 }
@@ -129,7 +129,7 @@ mod tests {
                 &[("PGPORT", "7,8")],
                 Ok("host=a&port=7&dbname=x|host=b&port=8&dbname=x"),
             ),
-            // The ports of several servers are written, though each of them is empty.
+            // The URL has ports for several servers, though each of them is empty.
             (
                 "postgres://a,b/x",
                 &[("PGPORT", "7")],
@@ -191,7 +191,7 @@ mod tests {
             let get = |asked: &str| {
                 variables.iter().find(|(name, _)| *name == asked).map(|(_, value)| (*value).to_owned())
             };
-            let found = PgUrl::parse(url, get).map(|parsed| parsed.place.urls(&parsed.login).join("|"));
+            let found = PgUrl::parse(url, get).map(|parsed| parsed.target.urls(&parsed.login).join("|"));
             let found = found.map(|urls| urls.replace("postgres:///?", ""));
             match (&found, expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{url} {variables:?}"),
@@ -202,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_variable_that_cannot_be_read_is_named_by_the_variable() {
+    fn unreadable_file_is_reported_with_its_variable() {
         let get = |asked: &str| (asked == ROOT_VARIABLE).then(|| "/none/root.crt".to_owned());
-        let place = PgUrl::parse("postgres://a/x", get).map(|parsed| parsed.place).ok().unwrap_or_default();
-        let said = place.unreadable().unwrap_or_default();
+        let target = PgUrl::parse("postgres://a/x", get).map(|parsed| parsed.target).ok().unwrap_or_default();
+        let said = target.unreadable().unwrap_or_default();
         assert!(said.starts_with("the environment variable PGSSLROOTCERT: /none/root.crt: "), "{said}");
-        assert!(place.has_root(), "it is the authority that sslmode=require verifies");
+        assert!(target.has_root(), "it is the authority that sslmode=require verifies");
     }
 }

@@ -1,8 +1,8 @@
 //! A connection on which statements are sent, one after the other.
 //!
-//! Behind a pooler of transactions the next one may be carried out by another backend, even by that of another server.
-//! There each statement is a transaction of its own, without a name, which brings its settings along and is asked whose
-//! it is; what it answers counts once its commit was answered, too.
+//! Behind a transaction pooler, another backend may run the next transaction, even a backend of another server. There,
+//! each statement is an unnamed statement in a separate transaction, which sets its own settings (`SET LOCAL`) and checks
+//! which server runs it. The answer of such a statement counts only once its commit was answered too.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use sqlx::{
     AssertSqlSafe, Connection as _, Either, Execute, Executor, Postgres, Row as _, SqlSafeStr as _, SqlStr,
 };
 
-use crate::store::postgres::connection::backend::{AtWork, Backend};
+use crate::store::postgres::connection::backend::{ActiveBackend, Backend};
 use crate::store::postgres::errors::{of_commit, of_sqlx};
 use crate::store::postgres::schema_name::SchemaName;
 use crate::store::postgres::statements as sql;
@@ -25,27 +25,27 @@ pub(in crate::store::postgres) struct Link {
     connection: PgConnection,
     schema: SchemaName,
     pooled: Option<Pooled>,
-    /// Statements are sent within a transaction, which whoever began it ends.
+    /// Whether statements belong to an open transaction, which ends by an explicit commit or rollback.
     within: bool,
-    at_work: AtWork,
+    active_backend: ActiveBackend,
 }
 
-/// How transactions run behind a pooler.
+/// State for transactions behind a pooler.
 #[derive(Debug)]
 struct Pooled {
-    /// What begins one.
+    /// The statements that begin a transaction.
     begin: Arc<str>,
-    /// When the server was started that had the first one: no other one will do.
+    /// When the server of the first transaction was started: transactions on any other server are refused.
     server_started: Option<i64>,
 }
 
 impl Link {
-    /// To one backend, which has its settings.
+    /// A direct connection to one backend, whose session has its settings.
     pub(in crate::store::postgres) fn to_backend(connection: PgConnection, schema: SchemaName) -> Link {
-        Link { connection, schema, pooled: None, within: false, at_work: AtWork::default() }
+        Link { connection, schema, pooled: None, within: false, active_backend: ActiveBackend::default() }
     }
 
-    /// To a pooler of transactions: each of them brings these settings, which are written as those of a session.
+    /// A connection to a transaction pooler: each transaction sets these settings, which are written as session settings.
     pub(in crate::store::postgres) fn to_pooler(
         connection: PgConnection,
         schema: SchemaName,
@@ -54,10 +54,10 @@ impl Link {
         let settings = settings.replace("SET ", "SET LOCAL ");
         let begin = format!("BEGIN; {settings}; {}", sql::BEGUN).into();
         let pooled = Some(Pooled { begin, server_started: None });
-        Link { connection, schema, pooled, within: false, at_work: AtWork::default() }
+        Link { connection, schema, pooled, within: false, active_backend: ActiveBackend::default() }
     }
 
-    /// From now on each transaction brings this setting, too.
+    /// Adds a setting that each later transaction sets.
     pub(in crate::store::postgres) fn keep(&mut self, setting: &str, value: &str) {
         if let Some(pooled) = &mut self.pooled {
             pooled.begin =
@@ -65,12 +65,12 @@ impl Link {
         }
     }
 
-    /// Which backend is at work for it.
-    pub(in crate::store::postgres) fn at_work(&self) -> &AtWork {
-        &self.at_work
+    /// The backend that may be running a statement for this connection.
+    pub(in crate::store::postgres) fn active_backend(&self) -> &ActiveBackend {
+        &self.active_backend
     }
 
-    /// Begins a transaction of several statements.
+    /// Begins a transaction for several statements.
     pub(in crate::store::postgres) async fn begin(&mut self) -> Result<(), StoreError> {
         self.start().await?;
         self.within = true;
@@ -82,7 +82,7 @@ impl Link {
             self.connection.execute("BEGIN").await.map_err(of_sqlx)?;
             return Ok(());
         };
-        if self.at_work.get().is_some() {
+        if self.active_backend.get().is_some() {
             let text = "the transaction before was given up, and what follows would be a part of it";
             return Err(StoreError::NotApplied(Fault::Stale(text.into())));
         }
@@ -90,7 +90,7 @@ impl Link {
         let row = begin.fetch_one(&mut self.connection).await.map_err(not_begun)?;
         let pid = row.try_get("pid").map_err(not_begun)?;
         let backend = Backend { pid, started: row.try_get("started").map_err(not_begun)? };
-        self.at_work.set(Some(backend));
+        self.active_backend.set(Some(backend));
         let server = row.try_get("server_started").map_err(not_begun)?;
         if *pooled.server_started.get_or_insert(server) == server {
             return Ok(());
@@ -100,12 +100,12 @@ impl Link {
         Err(StoreError::NotApplied(Fault::Stale(text.into())))
     }
 
-    /// Ends the transaction: it is applied when this returns well.
+    /// Commits the transaction. `Ok` means that it was applied.
     pub(in crate::store::postgres) async fn commit(&mut self) -> Result<(), StoreError> {
         self.end("COMMIT").await.map_err(of_commit)
     }
 
-    /// Ends the transaction: nothing of it is applied.
+    /// Rolls the transaction back.
     pub(in crate::store::postgres) async fn rollback(&mut self) -> Result<(), StoreError> {
         self.end("ROLLBACK").await.map_err(of_sqlx)
     }
@@ -116,34 +116,34 @@ impl Link {
         if is_answered {
             self.within = false;
             if self.pooled.is_some() {
-                self.at_work.set(None);
+                self.active_backend.set(None);
             }
         }
         ended.map(drop)
     }
 
-    /// Says goodbye: nothing of it is at work any more when this returns well.
+    /// Closes the connection gracefully. `Ok` means that no backend works for it any more.
     pub(in crate::store::postgres) async fn close(self) -> Result<(), sqlx::Error> {
         self.connection.close().await?;
-        self.at_work.set(None);
+        self.active_backend.set(None);
         Ok(())
     }
 
-    /// Whether statements are parts of a transaction of several.
+    /// Whether a transaction of several statements is open.
     pub(in crate::store::postgres) fn is_within(&self) -> bool {
         self.within
     }
 
-    /// Whether a statement must be made a transaction of its own.
+    /// Whether each statement needs a separate transaction.
     fn is_alone(&self) -> bool {
         self.pooled.is_some() && !self.within
     }
 
-    /// Ends the transaction of one statement, as that one has ended.
+    /// Ends the transaction of a single statement: commits if the statement succeeded, else rolls back.
     async fn end_alone<T>(&mut self, done: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         match &done {
             Ok(_) => self.commit().await.map_err(carried)?,
-            // The statement's own error says what it is: without a commit nothing was applied.
+            // The statement's own error is returned: without a commit nothing was applied.
             Err(error) if error.as_database_error().is_some() => drop(self.rollback().await),
             Err(_) => {}
         }
@@ -151,7 +151,7 @@ impl Link {
     }
 }
 
-/// Where nothing was begun, nothing was applied: another session may do better.
+/// The error of a transaction that did not begin: nothing was applied, so that another session may repeat it.
 fn not_begun(error: sqlx::Error) -> StoreError {
     match of_sqlx(error) {
         error @ StoreError::NotApplied(Fault::Unavailable(_) | Fault::Schema(_)) => error,
@@ -160,7 +160,7 @@ fn not_begun(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// An error of ours on its way through the driver's; see [`of_sqlx`].
+/// Wraps one of our errors in the driver's error type; [`of_sqlx`] unwraps it.
 fn carried(error: StoreError) -> sqlx::Error {
     sqlx::Error::AnyDriverError(Box::new(error))
 }

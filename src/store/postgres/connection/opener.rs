@@ -1,4 +1,4 @@
-//! Opens the sessions of a store, and knows what they share.
+//! Opens the sessions of a store, and holds the state that they share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use tokio::sync::Mutex;
 
 use crate::domain::ClockLimits;
 use crate::store::dictionary::Dictionary;
-use crate::store::postgres::connection::connect::{self, How};
-use crate::store::postgres::connection::lost_commits::Acknowledged;
-use crate::store::postgres::connection::orphans::LeftBehind;
-use crate::store::postgres::connection::rotation_counts::Replaced;
+use crate::store::postgres::connection::connect::{self, SessionSettings};
+use crate::store::postgres::connection::lost_commits::LostCommitDetector;
+use crate::store::postgres::connection::orphans::OrphanedBackends;
+use crate::store::postgres::connection::rotation_counts::RotationCounts;
 use crate::store::postgres::connection::servers::Servers;
-use crate::store::postgres::connection::session::{Leaves, PgSession};
-use crate::store::postgres::quiet::Quiet;
+use crate::store::postgres::connection::session::{OrphanGuard, PgSession};
+use crate::store::postgres::recent_duplicates::RecentDuplicates;
 use crate::store::postgres::schema_name::SchemaName;
 use crate::store::{Mark, Purpose, StoreError};
 
@@ -23,38 +23,38 @@ use crate::store::{Mark, Purpose, StoreError};
 pub(in crate::store::postgres) struct Opener {
     servers: Servers,
     sessions: usize,
-    how: How,
+    settings: SessionSettings,
     persistent: bool,
     mark: Arc<Mark>,
     clock_limits: ClockLimits,
-    quiet: Arc<Quiet>,
-    left_behind: Arc<LeftBehind>,
-    acknowledged: Arc<Acknowledged>,
-    /// Sessions for claims are opened one after the other: two that looked at the same moment would each
-    /// leave a backend behind.
+    recent_duplicates: Arc<RecentDuplicates>,
+    orphans: Arc<OrphanedBackends>,
+    lost_commits: Arc<LostCommitDetector>,
+    /// Sessions for claims are opened one at a time: two concurrent openings would both pass the bound on orphaned
+    /// backends, and could each add one.
     opening: Mutex<()>,
-    replaced: Replaced,
+    rotation_counts: RotationCounts,
 }
 
 impl Opener {
     pub(in crate::store::postgres) fn new(
         servers: Servers,
         (sessions, clock_limits): (usize, ClockLimits),
-        how: How,
+        settings: SessionSettings,
         persistent: bool,
     ) -> Opener {
         Opener {
             servers,
             sessions,
-            how,
+            settings,
             persistent,
             mark: Arc::default(),
             clock_limits,
-            quiet: Arc::default(),
-            left_behind: Arc::default(),
-            acknowledged: Arc::default(),
+            recent_duplicates: Arc::default(),
+            orphans: Arc::default(),
+            lost_commits: Arc::default(),
             opening: Mutex::default(),
-            replaced: Replaced::default(),
+            rotation_counts: RotationCounts::default(),
         }
     }
 
@@ -63,62 +63,62 @@ impl Opener {
     }
 
     pub(in crate::store::postgres) fn schema(&self) -> &SchemaName {
-        &self.how.schema
+        &self.settings.schema
     }
 
-    /// What the database's clock may show.
+    /// The bounds on readings of the database's clock.
     pub(in crate::store::postgres) fn clock_limits(&self) -> ClockLimits {
         self.clock_limits
     }
 
-    /// How many sessions carry claims.
+    /// The number of sessions for claims.
     pub(in crate::store::postgres) fn sessions(&self) -> usize {
         self.sessions
     }
 
-    /// See [`LeftBehind::at_work`].
-    pub(in crate::store::postgres) fn left_behind(&self) -> usize {
-        self.left_behind.at_work()
+    /// See [`OrphanedBackends::active`].
+    pub(in crate::store::postgres) fn orphaned_backends(&self) -> usize {
+        self.orphans.active()
     }
 
-    /// See [`Acknowledged::losses`].
+    /// See [`LostCommitDetector::losses`].
     pub(in crate::store::postgres) fn losses(&self) -> u64 {
-        self.acknowledged.losses()
+        self.lost_commits.losses()
     }
 
-    /// Who is told of sessions that were replaced.
-    pub(in crate::store::postgres) fn replaced(&self) -> &Replaced {
-        &self.replaced
+    /// Reports attempts to rotate sessions.
+    pub(in crate::store::postgres) fn rotation_counts(&self) -> &RotationCounts {
+        &self.rotation_counts
     }
 
-    /// A session, after all that a new one has to show; with any server, or with the one that was started then.
+    /// Opens and checks a session. With `same_server`, only the server that was started then is accepted.
     pub(in crate::store::postgres) async fn open(
         &self,
         purpose: Purpose,
-        stays_with: Option<i64>,
+        same_server: Option<i64>,
     ) -> Result<PgSession, StoreError> {
         let claims = purpose == Purpose::Claims;
         let _one_at_a_time = if claims { Some(self.opening.lock().await) } else { None };
-        let (connection, peer) = connect::open(&self.servers, purpose, &self.how, stays_with).await?;
-        let left_max = if claims { self.sessions } else { 1 };
-        let connection = self.left_behind.admit(connection, purpose, left_max).await?;
+        let (connection, peer) = connect::open(&self.servers, purpose, &self.settings, same_server).await?;
+        let orphans_max = if claims { self.sessions } else { 1 };
+        let connection = self.orphans.admit(connection, purpose, orphans_max).await?;
         let mut session = PgSession {
-            leaves: Leaves::new(Arc::clone(&self.left_behind), purpose, peer.backend, &connection),
+            orphan_guard: OrphanGuard::new(Arc::clone(&self.orphans), purpose, peer.backend, &connection),
             connection,
             server_started: peer.server_started,
             persistent: self.persistent,
             mark: Arc::clone(&self.mark),
             clock_limits: self.clock_limits,
-            quiet: Arc::clone(&self.quiet),
-            acknowledged: Arc::clone(&self.acknowledged),
+            recent_duplicates: Arc::clone(&self.recent_duplicates),
+            lost_commits: Arc::clone(&self.lost_commits),
             dictionary: Dictionary::default(),
             marked_last: 0,
             places: HashMap::default(),
         };
-        // A promoted database may have lost commits: take over what it has written down, and look for the last ones.
-        let sought = self.acknowledged.sought_on(peer.server_started);
-        let (reading, rows) = session.rows_of(sought.keys()).await?;
-        sought.judge(&rows);
+        // A promoted database may have lost commits: read its clock mark, and look for the last writes.
+        let writes = self.lost_commits.take_writes_to_check(peer.server_started);
+        let (reading, rows) = session.rows_of(writes.keys()).await?;
+        writes.check(&rows);
         if claims {
             connect::prove(&mut session.connection).await?;
         }

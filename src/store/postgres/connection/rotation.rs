@@ -1,8 +1,10 @@
-//! A session that is replaced when its time is over: by one that was opened before the old one is closed, between two
-//! statements, and without a word to whoever owns it.
+//! Session rotation: replaces a session at the end of its lifetime, between two statements. The new session is opened before
+//! the old one is closed, and the task that owns the session does not notice.
 //!
-//! It stays with its server. Another one that answers at the same address may know other entries and other numbers than
-//! those that its owner has read, so only a session that broke goes over to another server.
+//! So rotated credentials go out of use: each new session reads the files of user and password again.
+//!
+//! Rotation stays on the same server. Another server that answers at the same address may have other entries and other
+//! numbers than those that the owner has read, so only a session that broke moves to another server.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,98 +27,98 @@ use crate::store::{
     StoreError, Upkeep, Write, WriteResult,
 };
 
-/// How long opening the new one may take, whatever the store does meanwhile.
+/// Bounds the opening of the new session, whatever the store does meanwhile.
 const OPEN_WITHIN: Duration = Duration::from_secs(12);
-/// How long after a failure the next try comes: a tenth of the lifetime, and within these bounds.
-const AGAIN_MIN: Duration = Duration::from_millis(100);
-const AGAIN_MAX: Duration = Duration::from_secs(30);
+/// Delay before the next attempt after a failure: a tenth of the lifetime, within these bounds.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// See the module.
-pub(in crate::store::postgres) struct Renewed {
-    held: Arc<Mutex<Held>>,
-    renewal: AbortHandle,
+pub(in crate::store::postgres) struct RotatedSession {
+    current: Arc<Mutex<CurrentSession>>,
+    rotation: AbortHandle,
 }
 
-/// The session of now. Whoever uses it has the lock.
-struct Held {
+/// The session in use. A statement holds the lock until it is answered.
+struct CurrentSession {
     session: PgSession,
-    /// A statement is under way, or was given up.
+    /// Whether a statement is in flight, or was given up.
     in_use: bool,
 }
 
-impl Renewed {
-    /// Must be called within a runtime.
+impl RotatedSession {
+    /// Spawns the task that rotates the session. Must be called within a Tokio runtime.
     pub(in crate::store::postgres) fn new(
         session: PgSession,
         opener: &Arc<Opener>,
         lifetime: Duration,
-    ) -> Renewed {
+    ) -> RotatedSession {
         let (purpose, pid, server) =
-            (session.leaves.purpose, session.leaves.backend.pid, session.server_started);
-        let held = Arc::new(Mutex::new(Held { session, in_use: false }));
-        // Only its owner keeps it alive, so that it ends with him.
-        let renewal = renew(Arc::downgrade(&held), Arc::clone(opener), purpose, (server, pid), lifetime);
-        Renewed { held, renewal: tokio::spawn(renewal).abort_handle() }
+            (session.orphan_guard.purpose, session.orphan_guard.backend.pid, session.server_started);
+        let current = Arc::new(Mutex::new(CurrentSession { session, in_use: false }));
+        // A weak reference: the session must be dropped together with its owner.
+        let rotation = rotate(Arc::downgrade(&current), Arc::clone(opener), purpose, (server, pid), lifetime);
+        RotatedSession { current, rotation: tokio::spawn(rotation).abort_handle() }
     }
 }
 
-impl Drop for Renewed {
+impl Drop for RotatedSession {
     fn drop(&mut self) {
-        self.renewal.abort();
+        self.rotation.abort();
     }
 }
 
-async fn renew(
-    held: Weak<Mutex<Held>>,
+async fn rotate(
+    current: Weak<Mutex<CurrentSession>>,
     opener: Arc<Opener>,
     purpose: Purpose,
     (server, mut pid): (i64, i32),
     lifetime: Duration,
 ) {
-    let again = (lifetime / 10).clamp(AGAIN_MIN, AGAIN_MAX);
+    let retry_after = (lifetime / 10).clamp(RETRY_MIN, RETRY_MAX);
     loop {
-        sleep(life(lifetime, pid)).await;
+        sleep(jittered(lifetime, pid)).await;
         let fresh = loop {
             match timeout(OPEN_WITHIN, opener.open(purpose, Some(server))).await {
                 Ok(Ok(fresh)) => break fresh,
                 Ok(Err(error)) => warn_once_a_second!(
                     %error,
                     purpose = purpose.name(),
-                    "a session shall be replaced, and no new one can be opened: the old one goes on"
+                    "a session is due for rotation, but no new one can be opened: the old one stays in use"
                 ),
                 Err(_) => warn_once_a_second!(
                     within = ?OPEN_WITHIN,
                     purpose = purpose.name(),
-                    "a session shall be replaced, and the store does not answer: the old one goes on"
+                    "a session is due for rotation, but the store does not answer: the old one stays in use"
                 ),
             }
-            opener.replaced().note(purpose, false);
-            sleep(again).await;
+            opener.rotation_counts().record(purpose, false);
+            sleep(retry_after).await;
         };
-        let Some(held) = held.upgrade() else { return };
-        let mut held = held.lock().await;
-        if held.in_use {
-            // Its owner has given up a statement, and gives up the session.
+        let Some(current) = current.upgrade() else { return };
+        let mut current = current.lock().await;
+        if current.in_use {
+            // The owner gave up a statement, and will drop the session.
             return;
         }
-        pid = fresh.leaves.backend.pid;
-        let old = std::mem::replace(&mut held.session, fresh);
-        drop(held);
-        opener.replaced().note(purpose, true);
+        pid = fresh.orphan_guard.backend.pid;
+        let old = std::mem::replace(&mut current.session, fresh);
+        drop(current);
+        opener.rotation_counts().record(purpose, true);
         tracing::debug!(purpose = purpose.name(), "a session was replaced, since its time was over");
-        old.say_goodbye().await;
+        old.close().await;
     }
 }
 
-/// How long a session lives: give or take a tenth, so that those which were opened together do not go together. The
-/// numbers of their backends are neighbours; this spreads neighbours most evenly.
-fn life(lifetime: Duration, pid: i32) -> Duration {
+/// The lifetime with a jitter of ±10 %, so that sessions that were opened together are not rotated together. Their backends
+/// have consecutive process ids; multiplication by the golden ratio (Fibonacci hashing) spreads consecutive numbers evenly.
+fn jittered(lifetime: Duration, pid: i32) -> Duration {
     const GOLDEN: u32 = 2_654_435_769;
     let share = f64::from(pid.unsigned_abs().wrapping_mul(GOLDEN)) / f64::from(u32::MAX);
     lifetime.mul_f64(0.9 + 0.2 * share)
 }
 
-impl Session for Renewed {
+impl Session for RotatedSession {
     fn entries(&mut self) -> &mut dyn Entries {
         self
     }
@@ -142,23 +144,23 @@ impl Session for Renewed {
     }
 }
 
-/// Hands each call to the session of now, which stays the same until it is answered.
-macro_rules! handed_on {
+/// Delegates each call to the session in use, which is not rotated until the call is answered.
+macro_rules! delegate {
     ($($part:ident { $(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)* })*) => {$(
         #[async_trait]
-        impl $part for Renewed {
+        impl $part for RotatedSession {
             $(async fn $name(&mut self, $($arg: $kind),*) -> Result<$answer, StoreError> {
-                let mut held = self.held.lock().await;
-                held.in_use = true;
-                let answer = $part::$name(&mut held.session, $($arg),*).await;
-                held.in_use = false;
+                let mut current = self.current.lock().await;
+                current.in_use = true;
+                let answer = $part::$name(&mut current.session, $($arg),*).await;
+                current.in_use = false;
                 answer
             })*
         }
     )*};
 }
 
-handed_on! {
+delegate! {
     Entries {
         fn load(keys: &[Key]) -> Loaded;
         fn insert(rows: &[Entry], until: StoreTime) -> Inserted;
@@ -221,11 +223,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_that_were_opened_together_go_one_after_the_other() {
+    fn jittered_lifetimes_of_sessions_opened_together_are_spread() {
         let lifetime = Duration::from_secs(1_000);
-        let mut lives: Vec<u64> = (4_242..4_252).map(|pid| life(lifetime, pid).as_secs()).collect();
-        lives.sort_unstable();
-        assert!(lives[0] >= 900 && lives[9] <= 1_100, "{lives:?}");
-        assert!(lives.windows(2).all(|two| two[1] - two[0] >= 5), "{lives:?}");
+        let mut lifetimes: Vec<u64> = (4_242..4_252).map(|pid| jittered(lifetime, pid).as_secs()).collect();
+        lifetimes.sort_unstable();
+        assert!(lifetimes[0] >= 900 && lifetimes[9] <= 1_100, "{lifetimes:?}");
+        assert!(lifetimes.windows(2).all(|two| two[1] - two[0] >= 5), "{lifetimes:?}");
     }
 }

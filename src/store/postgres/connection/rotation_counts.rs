@@ -1,32 +1,32 @@
-//! Who counts the sessions that are replaced: a store has no metrics of its own.
+//! Reports session rotations to an observer, which counts them: a store does not depend on the metrics.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use crate::store::Purpose;
 
-type Told = Box<dyn Fn(Purpose, bool) + Send + Sync>;
+type Observer = Box<dyn Fn(Purpose, bool) + Send + Sync>;
 
-/// Who is told of each session that was to be replaced, and whether it was.
+/// The observer of session rotations: it is called with the purpose of the session, and whether the rotation succeeded.
 #[derive(Default)]
-pub(in crate::store::postgres) struct Replaced(OnceLock<Told>);
+pub(in crate::store::postgres) struct RotationCounts(OnceLock<Observer>);
 
-impl fmt::Debug for Replaced {
+impl fmt::Debug for RotationCounts {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Replaced").finish_non_exhaustive()
+        to.debug_struct("RotationCounts").finish_non_exhaustive()
     }
 }
 
-impl Replaced {
-    /// The first one that is named stays.
-    pub(in crate::store::postgres) fn tell(&self, told: Told) {
-        self.0.get_or_init(|| told);
+impl RotationCounts {
+    /// Sets the observer. Only the first call has an effect.
+    pub(in crate::store::postgres) fn set_observer(&self, observer: Observer) {
+        self.0.get_or_init(|| observer);
     }
 
-    /// A session was to be replaced.
-    pub(in crate::store::postgres) fn note(&self, purpose: Purpose, done: bool) {
-        if let Some(told) = self.0.get() {
-            told(purpose, done);
+    /// Reports an attempt to rotate a session.
+    pub(in crate::store::postgres) fn record(&self, purpose: Purpose, done: bool) {
+        if let Some(observe) = self.0.get() {
+            observe(purpose, done);
         }
     }
 }

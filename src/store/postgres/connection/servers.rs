@@ -1,4 +1,4 @@
-//! The servers of one database: one, or several of which the first that takes writes is the primary.
+//! The Postgres servers of one database. If the URL names several, the first that accepts writes is the primary.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::common::log_limit::warn_once_a_second;
-use crate::store::postgres::connection::place::Place;
 use crate::store::postgres::connection::source::{PostgresSource, WrongSource};
+use crate::store::postgres::connection::target::Target;
 use crate::store::postgres::connection::transport;
 use crate::store::postgres::connection::url::PgUrl;
 use crate::store::postgres::connection::url_options::check_environment;
 use crate::store::{Fault, StoreError};
 
-/// How long the files of the source may take to be read.
+/// Bounds the time to read the files of the source.
 const READ_WITHIN: Duration = Duration::from_secs(2);
-/// How many threads may wait for those files at once: a file system that is away gives none of them back.
+/// The number of threads that may read those files concurrently: a file system that hangs blocks each of them for ever.
 const READERS_MAX: usize = 4;
 
 /// See the module.
 #[derive(Clone)]
 pub(in crate::store::postgres) struct Servers {
     source: PostgresSource,
-    /// Whereto, as it stood at the start. Other sessions of this process are there: all of them stay together.
-    place: Place,
-    /// The database, as it stood at the start: where the URL names none it is the user's.
+    /// The servers and options, as of the start of the process. All sessions of a process must use the same ones.
+    target: Target,
+    /// The database, as of the start. If the URL names none, it is the one named after the user.
     database: String,
-    /// As of the start.
+    /// The connect options of each server, as of the start.
     all: Vec<PgConnectOptions>,
-    /// Where the next one who connects begins: at the server that took writes last.
+    /// The index of the server that the next attempt tries first: the one that accepted writes last.
     first: Arc<AtomicUsize>,
     readers: Arc<Semaphore>,
 }
 
-/// Without the options, which hold a password.
+/// Leaves out the connect options, which hold a password.
 impl std::fmt::Debug for Servers {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.debug_struct("Servers").field("source", &self.source).finish_non_exhaustive()
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Servers {
 }
 
 impl Servers {
-    /// Reads a source, and its files for the first time.
+    /// Reads a source and its files.
     ///
     /// # Errors
     /// What is wrong with it, without its password.
@@ -60,21 +60,21 @@ impl Servers {
                 "the URL of the database has an option that the ledger does not use; it is left out"
             );
         }
-        let all = options(&url.place, &url, None).map_err(|text| source.wrong_url(text))?;
-        transport::check(&all, url.place.has_mode()).map_err(|text| source.wrong_url(text))?;
+        let all = options(&url.target, &url, None).map_err(|text| source.wrong_url(text))?;
+        transport::check(&all, url.target.has_mode()).map_err(|text| source.wrong_url(text))?;
         let database =
             all.first().map(|options| options.get_database().unwrap_or_else(|| options.get_username()));
         Ok(Servers {
             source: source.clone(),
             database: database.unwrap_or_default().to_owned(),
             all,
-            place: url.place,
+            target: url.target,
             first: Arc::default(),
             readers: Arc::new(Semaphore::new(READERS_MAX)),
         })
     }
 
-    /// How to connect now: the files are read anew, so that a new password is in force for the next connection.
+    /// The current connect options. The files are read again, so that the next connection uses a new password.
     async fn current(&self) -> Result<Vec<PgConnectOptions>, StoreError> {
         if !self.source.has_files() {
             return Ok(self.all.clone());
@@ -105,28 +105,28 @@ impl Servers {
 
     fn read_again(&self) -> Result<Vec<PgConnectOptions>, WrongSource> {
         let url = self.source.read()?;
-        if url.place != self.place {
+        if url.target != self.target {
             warn_once_a_second!(
                 "database_url_file names other servers, another database or other options than at the start: \
                  only its user and password are in force before a restart"
             );
         }
-        options(&self.place, &url, Some(&self.database)).map_err(|text| self.source.wrong_url(text))
+        options(&self.target, &url, Some(&self.database)).map_err(|text| self.source.wrong_url(text))
     }
 
-    /// Warns of a way to another machine that does not verify who answers.
+    /// Warns if the connection to another machine does not verify the server's identity.
     pub(in crate::store::postgres) fn warn_of_unverified(&self) {
         transport::warn(&self.all);
     }
 
-    /// How many there are: by so many is divided what one of them may take.
+    /// The number of servers, at least 1: all of them share the timeout of a connection attempt.
     pub(in crate::store::postgres) fn count(&self) -> u32 {
         u32::try_from(self.all.len()).unwrap_or(1).max(1)
     }
 
-    /// For people, without secrets.
+    /// A description for logs, without secrets.
     pub(in crate::store::postgres) fn describe(&self) -> String {
-        let places: Vec<String> = self.all.iter().map(at).collect();
+        let places: Vec<String> = self.all.iter().map(address).collect();
         let places = places.join(", ");
         let Some(options) = self.all.first() else { return places };
         let tls = transport::word(options.get_ssl_mode());
@@ -138,7 +138,7 @@ impl Servers {
         format!("Postgres database {database} on {places} (sslmode={tls})")
     }
 
-    /// Tries one server after the other until one does, beginning with the one that did last.
+    /// Tries one server after the other until an attempt succeeds, beginning with the server that succeeded last.
     pub(in crate::store::postgres) async fn first_that<T, F>(
         &self,
         attempt: impl Fn(PgConnectOptions) -> F,
@@ -150,28 +150,28 @@ impl Servers {
         let begin = self.first.load(Ordering::SeqCst);
         let mut failed = Vec::new();
         for number in 0..all.len() {
-            let place = (begin + number) % all.len();
-            let Some(options) = all.get(place) else { continue };
-            let mut attempted = Attempt { first: &self.first, then: (place + 1) % all.len() };
+            let position = (begin + number) % all.len();
+            let Some(options) = all.get(position) else { continue };
+            let mut attempted = Attempt { first: &self.first, then: (position + 1) % all.len() };
             let done = attempt(options.clone()).await;
-            attempted.then = if done.is_ok() { place } else { begin };
+            attempted.then = if done.is_ok() { position } else { begin };
             match done {
                 Ok(done) => return Ok(done),
                 Err(error) => {
                     let hidden = if self.source.hides_user() { options.get_username() } else { "" };
-                    let error = match self.place.unreadable() {
+                    let error = match self.target.unreadable() {
                         Some(text) => StoreError::NotApplied(Fault::Unavailable(text)),
                         None => without_user(error, hidden),
                     };
-                    failed.push((at(options), error));
+                    failed.push((address(options), error));
                 }
             }
         }
-        Err(of_all(failed))
+        Err(combined(failed))
     }
 }
 
-/// One attempt: whoever is given up while it lasts leaves the next one to begin behind it.
+/// Drop guard of one attempt. If the attempt is cancelled, the next one begins at the following server.
 struct Attempt<'a> {
     first: &'a AtomicUsize,
     then: usize,
@@ -183,14 +183,14 @@ impl Drop for Attempt<'_> {
     }
 }
 
-/// What to say where no server does: what one of them refuses for good; else what each of them says.
-fn of_all(mut failed: Vec<(String, StoreError)>) -> StoreError {
+/// The error if no server succeeds: a permanent refusal of one of them, else the errors of all of them.
+fn combined(mut failed: Vec<(String, StoreError)>) -> StoreError {
     let for_good = |error: &StoreError| {
         !matches!(error, StoreError::Unknown(_) | StoreError::NotApplied(Fault::Unavailable(_)))
     };
     if failed.len() == 1 || failed.iter().any(|(_, error)| for_good(error)) {
-        let place = failed.iter().position(|(_, error)| for_good(error)).unwrap_or(0);
-        return failed.swap_remove(place).1;
+        let position = failed.iter().position(|(_, error)| for_good(error)).unwrap_or(0);
+        return failed.swap_remove(position).1;
     }
     let texts: Vec<String> = failed.iter().map(|(at, error)| format!("{at}: {error}")).collect();
     let text = texts.join("; ");
@@ -200,18 +200,18 @@ fn of_all(mut failed: Vec<(String, StoreError)>) -> StoreError {
     StoreError::NotApplied(Fault::Unavailable(text))
 }
 
-/// One for each server: whereto is this place, who connects is told by the URL.
-fn options(place: &Place, url: &PgUrl, database: Option<&str>) -> Result<Vec<PgConnectOptions>, String> {
-    let each = place.urls(&url.login).into_iter().map(|url| {
+/// The connect options of each server: servers and options from `target`, user and password from `url`.
+fn options(target: &Target, url: &PgUrl, database: Option<&str>) -> Result<Vec<PgConnectOptions>, String> {
+    let each = target.urls(&url.login).into_iter().map(|url| {
         let options = PgConnectOptions::from_str(&url).map_err(|error| error.to_string())?;
         let options = database.map_or_else(|| options.clone(), |database| options.clone().database(database));
-        Ok(transport::as_libpq(options, place.has_root()).disable_statement_logging())
+        Ok(transport::as_libpq(options, target.has_root()).disable_statement_logging())
     });
     each.collect()
 }
 
-/// A server, for people: `host:port`, `[address]:port` or `folder:port`.
-fn at(options: &PgConnectOptions) -> String {
+/// The address of a server for messages: `host:port`, `[address]:port` or `folder:port`.
+fn address(options: &PgConnectOptions) -> String {
     let (host, port) = (options.get_host(), options.get_port());
     match options.get_socket() {
         Some(folder) => format!("{}:{port}", folder.display()),
@@ -220,12 +220,12 @@ fn at(options: &PgConnectOptions) -> String {
     }
 }
 
-/// What a server says of a user whose name stands in a file, without that name.
+/// Removes the user's name from a server's error, if the name was read from a file.
 fn without_user(error: StoreError, user: &str) -> StoreError {
     if user.is_empty() {
         return error;
     }
-    // Servers quote names in the way of their language.
+    // Servers quote names by the rules of their language.
     let hide = |text: String| {
         let quotes = ['"', '\'', '`', '«', '„', '“', '»', '「'].into_iter();
         quotes.fold(text, |text, quote| text.replace(&format!("{quote}{user}"), &format!("{quote}…")))
@@ -260,9 +260,9 @@ mod tests {
         Servers::read(&PostgresSource::of_url(url))
     }
 
-    /// A password stays out of every message.
+    /// No message contains the password.
     #[test]
-    fn servers_are_told_without_secrets() {
+    fn describe_and_errors_hide_secrets() {
         let servers = of_url("postgres://u:secret@a:1,b/x?sslmode=require").expect("servers");
         assert_eq!(servers.describe(), "Postgres database x on a:1, b:5432 (sslmode=require)");
         for wrong in ["postgres://u:secret@a:x,b/x", "postgres://u:secret@a,b/x?sslmode=secret!"] {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_server_that_did_last_is_asked_first() {
+    async fn first_that_begins_at_the_server_that_succeeded_last() {
         let servers = of_url("postgres://a,b,c/x?sslmode=disable").expect("servers");
         let asked = |well: &'static str| {
             let servers = servers.clone();
@@ -301,9 +301,9 @@ mod tests {
         }
     }
 
-    /// Who connects is read anew, whereto is not: sessions of one process stay together.
+    /// User and password are read again; servers and options are not: all sessions of a process use the same ones.
     #[tokio::test]
-    async fn a_rotated_file_changes_who_connects_and_nothing_else() {
+    async fn current_after_rotation_changes_only_user_and_password() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("url");
         let url = |text: &str| std::fs::write(&path, text).unwrap();
@@ -322,8 +322,8 @@ mod tests {
             Ok((2, user.to_owned(), password.to_owned(), Some(1), "/one".to_owned()))
         };
         assert_eq!(now().await, expected("one", "p"));
-        let told = servers.describe();
-        assert_eq!(told, "Postgres database of its user's name on a:1, b:2 (sslmode=require)");
+        let described = servers.describe();
+        assert_eq!(described, "Postgres database of its user's name on a:1, b:2 (sslmode=require)");
         url("postgres://two:q@a:1,b:2?sslmode=require\n");
         assert_eq!(now().await, expected("two", "q"));
         url("postgres://three:r@c:3/other");
@@ -336,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_user_out_of_a_file_is_not_told() {
-        let told = |text: &str, user: &str| {
+    fn errors_do_not_quote_a_user_read_from_a_file() {
+        let shown = |text: &str, user: &str| {
             without_user(StoreError::NotApplied(Fault::Schema(text.to_owned())), user).to_string()
         };
         let text = "password authentication failed for user \"m\"";
-        assert_eq!(told(text, "m"), "not applied: password authentication failed for user \"…\"");
-        assert_eq!(told(text, ""), format!("not applied: {text}"));
+        assert_eq!(shown(text, "m"), "not applied: password authentication failed for user \"…\"");
+        assert_eq!(shown(text, ""), format!("not applied: {text}"));
     }
 }

@@ -1,4 +1,4 @@
-//! One connection to Postgres, and what belongs to it.
+//! A session: one connection to Postgres with its state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,62 +11,62 @@ use tokio::time::timeout;
 
 use crate::domain::{ClockLimits, KeyHash, Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
-use crate::store::postgres::connection::backend::{AtWork, Backend};
+use crate::store::postgres::connection::backend::{ActiveBackend, Backend};
 use crate::store::postgres::connection::link::Link;
-use crate::store::postgres::connection::lost_commits::Acknowledged;
-use crate::store::postgres::connection::orphans::LeftBehind;
+use crate::store::postgres::connection::lost_commits::LostCommitDetector;
+use crate::store::postgres::connection::orphans::OrphanedBackends;
 use crate::store::postgres::errors::of_sqlx;
-use crate::store::postgres::quiet::Quiet;
+use crate::store::postgres::recent_duplicates::RecentDuplicates;
 use crate::store::{
     Entries, HoldBook, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep,
 };
 
-/// How long a server may take to hear that a session ends.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Bounds a graceful close.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// One connection.
 pub(in crate::store::postgres) struct PgSession {
     pub(in crate::store::postgres) connection: Link,
-    /// When its server was started, which tells servers apart.
+    /// When its server was started, which identifies the server.
     pub(in crate::store::postgres) server_started: i64,
-    pub(in crate::store::postgres) leaves: Leaves,
+    pub(in crate::store::postgres) orphan_guard: OrphanGuard,
     pub(in crate::store::postgres) persistent: bool,
     pub(in crate::store::postgres) mark: Arc<Mark>,
     pub(in crate::store::postgres) clock_limits: ClockLimits,
-    pub(in crate::store::postgres) quiet: Arc<Quiet>,
-    pub(in crate::store::postgres) acknowledged: Arc<Acknowledged>,
+    pub(in crate::store::postgres) recent_duplicates: Arc<RecentDuplicates>,
+    pub(in crate::store::postgres) lost_commits: Arc<LostCommitDetector>,
     pub(in crate::store::postgres) dictionary: Dictionary,
     /// The last consumer whose open claims were marked; 0: all were.
     pub(in crate::store::postgres) marked_last: i32,
-    /// Where the rows lay that the purge has read last.
+    /// The physical positions (`ctid`) of the rows that the purge read last.
     pub(in crate::store::postgres) places: HashMap<KeyHash, String>,
 }
 
-/// What a session leaves behind when it is dropped: a backend that may still be at work.
-pub(in crate::store::postgres) struct Leaves {
-    left_behind: Arc<LeftBehind>,
+/// Drop guard of a session: its backend, which may still be running a statement, becomes an orphan.
+pub(in crate::store::postgres) struct OrphanGuard {
+    orphans: Arc<OrphanedBackends>,
     pub(in crate::store::postgres) purpose: Purpose,
-    /// The one that opened it.
+    /// The backend that opened the session.
     pub(in crate::store::postgres) backend: Backend,
-    at_work: AtWork,
+    active: ActiveBackend,
 }
 
-impl Leaves {
+impl OrphanGuard {
     pub(in crate::store::postgres) fn new(
-        left_behind: Arc<LeftBehind>,
+        orphans: Arc<OrphanedBackends>,
         purpose: Purpose,
         backend: Backend,
         link: &Link,
-    ) -> Leaves {
-        Leaves { left_behind, purpose, backend, at_work: link.at_work().clone() }
+    ) -> OrphanGuard {
+        OrphanGuard { orphans, purpose, backend, active: link.active_backend().clone() }
     }
 }
 
-impl Drop for Leaves {
-    /// The connection closes without a word, so that nothing is cancelled.
+impl Drop for OrphanGuard {
+    /// The connection is dropped without a message to the server, so that a statement in flight is not cancelled.
     fn drop(&mut self) {
-        if let Some(backend) = self.at_work.get() {
-            self.left_behind.add(self.purpose, backend);
+        if let Some(backend) = self.active.get() {
+            self.orphans.add(self.purpose, backend);
         }
     }
 }
@@ -90,10 +90,10 @@ impl PgSession {
         Ok(reading)
     }
 
-    /// Ends a session that no statement uses: it can say so, since there is nothing to cancel.
-    pub(in crate::store::postgres) async fn say_goodbye(self) {
-        let PgSession { connection, leaves: _leaves, .. } = self;
-        let _said = timeout(FAREWELL, connection.close()).await;
+    /// Closes a session without a statement in flight gracefully: there is nothing that could be cancelled.
+    pub(in crate::store::postgres) async fn close(self) {
+        let PgSession { connection, orphan_guard: _leaves, .. } = self;
+        let _closed = timeout(CLOSE_WITHIN, connection.close()).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the URL, the user and the password come from. Each may stand in a file.
+//! The sources of the URL, the user and the password. Each may be a file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,34 +6,34 @@ use std::path::PathBuf;
 use crate::common::secret_file;
 use crate::store::postgres::connection::url::PgUrl;
 
-/// The setting of a URL that stands where settings stand.
+/// The setting that holds a URL.
 const URL: &str = "database_url";
-/// The setting of a URL that stands in a file.
+/// The setting that names a file with a URL.
 const URL_FILE: &str = "database_url_file";
 
-/// Where to read how to reach Postgres.
+/// The sources of the connection parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresSource {
-    /// The URL, or where it stands.
+    /// The URL, or the file that holds it.
     pub url: UrlSource,
-    /// The file with the user, where the URL names none.
+    /// The file with the user, if the URL does not name one.
     pub user_file: Option<PathBuf>,
-    /// The file with the password, where the URL names none.
+    /// The file with the password, if the URL does not have one.
     pub password_file: Option<PathBuf>,
 }
 
-/// A URL, or where it stands:
+/// A URL, or the file that holds it:
 /// `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=…`; several servers as
 /// `host:port,host:port`.
 #[derive(Clone, PartialEq, Eq)]
 pub enum UrlSource {
-    /// This one.
+    /// The URL itself.
     Text(String),
-    /// The one in this file.
+    /// The file that holds the URL.
     File(PathBuf),
 }
 
-/// A URL may hold a password.
+/// Hides the text of a URL, which may hold a password.
 impl fmt::Debug for UrlSource {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,23 +54,23 @@ pub struct WrongSource {
 }
 
 impl PostgresSource {
-    /// Everything stands in this URL.
+    /// A source without files.
     #[must_use]
     pub fn of_url(url: &str) -> PostgresSource {
         PostgresSource { url: UrlSource::Text(url.to_owned()), user_file: None, password_file: None }
     }
 
-    /// Whether what it holds can change.
+    /// Whether a part is read from a file, and so can change.
     pub(in crate::store::postgres) fn has_files(&self) -> bool {
         matches!(self.url, UrlSource::File(_)) || self.user_file.is_some() || self.password_file.is_some()
     }
 
-    /// Whether the user's name stands in a file, and is treated as a secret therefore.
+    /// Whether the user's name is read from a file, and is therefore treated as a secret.
     pub(in crate::store::postgres) fn hides_user(&self) -> bool {
         matches!(self.url, UrlSource::File(_)) || self.user_file.is_some()
     }
 
-    /// The setting that tells whereto, for what is wrong with the URL itself.
+    /// An error of the URL itself, under the setting that holds it.
     pub(in crate::store::postgres) fn wrong_url(&self, text: String) -> WrongSource {
         match &self.url {
             UrlSource::Text(_) => WrongSource { setting: URL, text },
@@ -80,7 +80,7 @@ impl PostgresSource {
         }
     }
 
-    /// What it says now.
+    /// Reads the URL and the files.
     ///
     /// # Errors
     /// A file cannot be read, or does not fit the URL.
@@ -97,10 +97,10 @@ impl PostgresSource {
             ("database_user_file", "a user", &self.user_file, &mut url.login.user),
             ("database_password_file", "a password", &self.password_file, &mut url.login.password),
         ];
-        for (setting, what, path, place) in files {
+        for (setting, what, path, field) in files {
             let Some(path) = path else { continue };
             let text = secret_file::read(path).map_err(|text| WrongSource { setting, text })?;
-            if place.replace(text).is_some() {
+            if field.replace(text).is_some() {
                 let text = format!("the URL has {what}, too: leave one of them out");
                 return Err(WrongSource { setting, text });
             }
@@ -152,7 +152,7 @@ mod tests {
                     user_file: user_file.clone(),
                     password_file: password_file.clone(),
                 };
-                let read = source.read().map(|url| url.place.urls(&url.login).concat());
+                let read = source.read().map(|url| url.target.urls(&url.login).concat());
                 match (read, expected) {
                     (Ok(read), Ok(expected)) => assert_eq!(read, expected),
                     (Err(wrong), Err(says)) => assert!(wrong.to_string().starts_with(says), "{wrong}"),

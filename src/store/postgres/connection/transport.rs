@@ -1,11 +1,11 @@
-//! How the way to Postgres is secured. The driver's own default, `prefer`, takes a connection in clear where the server
-//! offers no TLS, or where a machine in between says that the server offers none: what is not written is refused.
+//! TLS of connections to Postgres. The driver's default, `prefer`, falls back to plain text if the server, or a machine in
+//! between, does not offer TLS. So a connection to another machine needs an explicit mode.
 
 use std::net::IpAddr;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-/// A mode, as URLs have it.
+/// A mode, as written in URLs.
 pub(in crate::store::postgres) fn word(mode: PgSslMode) -> &'static str {
     match mode {
         PgSslMode::Disable => "disable",
@@ -17,8 +17,8 @@ pub(in crate::store::postgres) fn word(mode: PgSslMode) -> &'static str {
     }
 }
 
-/// The mode as libpq means it: TLS is not spoken behind a socket of the file system, and `require` verifies the authority
-/// where one is named. The driver would ask for TLS behind the socket, in vain, and would not look at the authority.
+/// Applies libpq's meaning of the mode: no TLS over a Unix socket, and `require` verifies the certificate authority if one is
+/// named. The driver would ask for TLS on the socket, in vain, and would not verify the authority.
 pub(in crate::store::postgres) fn as_libpq(options: PgConnectOptions, names_root: bool) -> PgConnectOptions {
     let is_required = matches!(options.get_ssl_mode(), PgSslMode::Require);
     if options.get_socket().is_some() || options.get_host().starts_with('/') {
@@ -27,10 +27,10 @@ pub(in crate::store::postgres) fn as_libpq(options: PgConnectOptions, names_root
     if is_required && names_root { options.ssl_mode(PgSslMode::VerifyCa) } else { options }
 }
 
-/// Refuses servers on other machines where no mode is written.
+/// Refuses servers on other machines if no mode is set.
 ///
 /// # Errors
-/// The first such server, and what to write.
+/// Names the first such server, and what to write.
 pub(in crate::store::postgres) fn check(
     servers: &[PgConnectOptions],
     is_written: bool,
@@ -46,7 +46,7 @@ pub(in crate::store::postgres) fn check(
     }
 }
 
-/// Warns of a mode that does not verify who answers.
+/// Warns of a mode that does not verify the server's identity.
 pub(in crate::store::postgres) fn warn(servers: &[PgConnectOptions]) {
     for (host, sslmode) in unverified(servers) {
         tracing::warn!(
@@ -58,7 +58,7 @@ pub(in crate::store::postgres) fn warn(servers: &[PgConnectOptions]) {
     }
 }
 
-/// The servers on other machines whose certificate and name are not both verified, with the mode.
+/// The servers on other machines whose certificate and name are not both verified, each with its mode.
 fn unverified(servers: &[PgConnectOptions]) -> impl Iterator<Item = (&str, &'static str)> {
     servers
         .iter()
@@ -67,7 +67,7 @@ fn unverified(servers: &[PgConnectOptions]) -> impl Iterator<Item = (&str, &'sta
         .filter(|(_, mode)| *mode != word(PgSslMode::VerifyFull))
 }
 
-/// Whether a server is on this machine: behind a socket of its file system, or at an address of the loopback.
+/// Whether a server is on this machine: behind a Unix socket, or at a loopback address.
 fn is_local(server: &PgConnectOptions) -> bool {
     let host = server.get_host();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_needs_a_written_mode() {
+    fn check_remote_server_without_mode_is_refused() {
         for (urls, refused) in [
             (&["postgres://127.0.0.1/x"][..], None),
             (&["postgres://127.8.8.8:1/x"], None),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_means_what_it_means_to_libpq() {
+    fn as_libpq_follows_libpq() {
         for (url, names_root, mode) in [
             ("postgres://db/x?sslmode=require", false, "require"),
             ("postgres://db/x?sslmode=require", true, "verify-ca"),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_verifies_less_than_the_name_is_warned_of() {
+    fn unverified_lists_modes_without_name_check() {
         for (mode, warned) in [
             ("disable", true),
             ("allow", true),

@@ -1,26 +1,26 @@
-//! A URL of Postgres in its parts: who connects, and whereto.
+//! Parses a Postgres URL into login and target.
 //!
-//! A URL is read here by the rules of libpq, and not by the driver, whose parser refuses or misreads several forms of
+//! A URL is parsed here by the rules of libpq, and not by the driver, whose parser refuses or misreads several forms of
 //! libpq's manual: a user without a host (`postgres://user@/db?host=/run`), an IPv6 address, a plus in a password. The
-//! driver gets one URL for each server, in which each part stands as an option.
+//! driver gets one URL for each server, in which each part is an option.
 
 use std::net::IpAddr;
 
-use crate::store::postgres::connection::place::{Login, Place, is_file};
+use crate::store::postgres::connection::target::{Login, Target, is_file};
 use crate::store::postgres::connection::url_options::{Becomes, CACHE, CERTIFICATE_MODE, becomes, is_known};
 
-/// The number of servers that a URL may name: they share the time that there is for one connection.
+/// The number of servers that a URL may name: all of them share the timeout of one connection attempt.
 const SERVERS_MAX: usize = 5;
 
-/// What a URL may ask for: the ledger works with the server that takes writes, whatever is asked for.
+/// The values of `target_session_attrs` that a URL may have: the ledger always uses the server that accepts writes.
 const ATTRIBUTES: [&str; 2] = ["read-write", "primary"];
 
-/// A password that is written with one of `/?#@&` ends early, and the rest looks like another part of the URL. No
-/// text may quote that part.
+/// A password that contains an unencoded `/?#@&` ends early, and the rest looks like another part of the URL. No
+/// error may quote that part.
 const UNENCODED: &str = "has a sign that a password must not have as it is, or an @ in the name of a database: \
                          / ? # @ & and % are written %2F %3F %23 %40 %26 and %25";
 
-/// The same where it can be another mistake, too.
+/// The same, if the cause can also be another mistake.
 const UNKNOWN: &str = "has an option without a value, or one that libpq does not know behind the password or with an @; or \
                        the password has a sign that it must not have as it is: / ? # @ & and % are written %2F %3F \
                        %23 %40 %26 and %25";
@@ -28,21 +28,21 @@ const UNKNOWN: &str = "has an option without a value, or one that libpq does not
 /// `postgres://user:password@host:port,host:port/database?…`
 pub(in crate::store::postgres) struct PgUrl {
     pub(in crate::store::postgres) login: Login,
-    pub(in crate::store::postgres) place: Place,
-    /// Options that the ledger does not use, by their names.
+    pub(in crate::store::postgres) target: Target,
+    /// The names of options that the ledger does not use.
     pub(in crate::store::postgres) ignored: Vec<String>,
-    /// Addresses in place of the hosts.
+    /// Addresses to connect to instead of the hosts (`hostaddr`).
     pub(in crate::store::postgres) addresses: Vec<String>,
-    /// Whether the URL has ports, of which some may be empty: then libpq reads no others.
+    /// Whether the URL has ports, which may be empty: then libpq ignores `PGPORT`.
     pub(in crate::store::postgres) has_ports: bool,
     pub(in crate::store::postgres) says_ssl: bool,
-    /// What the URL or the environment says about sending the client's certificate.
+    /// `sslcertmode` of the URL or the environment: whether the client's certificate is sent.
     pub(in crate::store::postgres) certificate_mode: Option<String>,
-    /// Where the hosts, the addresses, the ports and the mode stand.
+    /// The option or variable that set the hosts, the addresses, the ports and the mode.
     pub(in crate::store::postgres) stands: Stands,
 }
 
-/// Where a part stands: by the name of its option, or of its variable.
+/// The source of each part: the name of an option or of a variable.
 pub(in crate::store::postgres) struct Stands {
     pub(in crate::store::postgres) host: &'static str,
     pub(in crate::store::postgres) address: &'static str,
@@ -52,7 +52,7 @@ pub(in crate::store::postgres) struct Stands {
 }
 
 impl PgUrl {
-    /// What a URL leaves out comes from the environment, as with libpq.
+    /// Parses a URL. Parts that it leaves out come from the environment, as with libpq.
     ///
     /// # Errors
     /// What is wrong with it, without its password.
@@ -68,8 +68,8 @@ impl PgUrl {
         let (address, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (login, servers) = address.rsplit_once('@').unwrap_or(("", address));
         let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
-        // What would be taken for a host and a port is a user and a part of a password. In the value of an option of
-        // libpq an @ is only an @.
+        // An @ here means that what looks like host and port is a user and a part of a password. In the value of an option
+        // of libpq an @ is a plain character.
         let is_odd = |option: &str| {
             option.contains('@') && !option.split_once('=').is_some_and(|(name, _)| is_known(name))
         };
@@ -80,7 +80,7 @@ impl PgUrl {
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let mut parsed = PgUrl {
             login: Login { user: some(plain("user", user)?), password: some(decoded(password)?) },
-            place: Place { database: some(database(path)?), ..Place::default() },
+            target: Target { database: some(database(path)?), ..Target::default() },
             ignored: Vec::new(),
             addresses: Vec::new(),
             has_ports: servers.contains(','),
@@ -96,9 +96,9 @@ impl PgUrl {
         };
         for server in servers.split(',') {
             let (host, port) = host_and_port(server)?;
-            parsed.place.hosts.push(plain("host", host)?);
+            parsed.target.hosts.push(plain("host", host)?);
             parsed.has_ports |= !port.is_empty();
-            parsed.place.ports.push(port.to_owned());
+            parsed.target.ports.push(port.to_owned());
         }
         let mut before = "";
         for option in options.split('&').filter(|option| !option.is_empty()) {
@@ -117,7 +117,7 @@ impl PgUrl {
         parsed.checked()
     }
 
-    /// What only chooses among servers is left out.
+    /// Reads one option. Options that only select among servers are left out.
     fn option(&mut self, name: &str, encoded: &str, before: &str) -> Result<(), String> {
         let value = decoded(encoded)?;
         let list = |text: &str| text.split(',').map(str::to_owned).collect();
@@ -129,16 +129,16 @@ impl PgUrl {
                     ATTRIBUTES.join(" or ")
                 ));
             }
-            "host" => self.place.hosts = list(&plain(name, encoded)?),
+            "host" => self.target.hosts = list(&plain(name, encoded)?),
             "hostaddr" => self.addresses = list(&value),
             "port" => {
                 self.has_ports = true;
-                self.place.ports = list(&value);
+                self.target.ports = list(&value);
             }
-            "dbname" => self.place.database = some(plain(name, encoded)?),
+            "dbname" => self.target.database = some(plain(name, encoded)?),
             "user" => self.login.user = some(plain(name, encoded)?),
             "password" => self.login.password = some(value),
-            // What JDBC's URLs have, and libpq takes.
+            // Written in URLs of JDBC, and accepted by libpq.
             "ssl" if value == "true" => self.says_ssl = true,
             "ssl" => return Err("ssl: must be true; sslmode=disable asks for a connection in clear".into()),
             CACHE if value.parse::<usize>().is_err() => {
@@ -148,10 +148,10 @@ impl PgUrl {
                 return Err(format!("{name}: must be the name of a file: its text is not read from a URL"));
             }
             _ => match becomes(name, &value) {
-                Ok(Becomes::Driver) => self.place.options.push((name.to_owned(), value)),
+                Ok(Becomes::Driver) => self.target.options.push((name.to_owned(), value)),
                 Ok(Becomes::Nothing) if name == CERTIFICATE_MODE => self.certificate_mode = Some(value),
                 Ok(Becomes::Nothing) => {}
-                // It may be the rest of a password.
+                // The name may be the rest of a password.
                 Ok(Becomes::Warning) | Err(_)
                     if !is_known(name) && (before == "password" || encoded.contains('@')) =>
                 {
@@ -164,17 +164,18 @@ impl PgUrl {
         Ok(())
     }
 
-    /// What the parts say together.
+    /// Checks the parts together.
     fn checked(mut self) -> Result<PgUrl, String> {
-        let (place, stands) = (&mut self.place, &self.stands);
-        let named = place.hosts.clone();
+        let (target, stands) = (&mut self.target, &self.stands);
+        let named = target.hosts.clone();
         if !self.addresses.is_empty() {
-            // libpq connects to the address, and verifies the name; the driver has the address alone.
-            if place.hosts.len() != self.addresses.len() && place.hosts.iter().any(|host| !host.is_empty()) {
+            // libpq connects to the address, and verifies the name; the driver knows only the address.
+            if target.hosts.len() != self.addresses.len() && target.hosts.iter().any(|host| !host.is_empty())
+            {
                 return Err(format!("{}: must have an address for each host", stands.address));
             }
-            place.hosts.resize(self.addresses.len(), String::new());
-            for (host, address) in place.hosts.iter_mut().zip(&self.addresses) {
+            target.hosts.resize(self.addresses.len(), String::new());
+            for (host, address) in target.hosts.iter_mut().zip(&self.addresses) {
                 if !address.is_empty() {
                     let wrong = |_| format!("{}: is not an address of IPv4 or IPv6", stands.address);
                     address.parse::<IpAddr>().map_err(wrong)?;
@@ -182,26 +183,26 @@ impl PgUrl {
                 }
             }
         }
-        let servers = place.hosts.len();
+        let servers = target.hosts.len();
         if servers > SERVERS_MAX {
             return Err(format!("names {servers} servers; at most {SERVERS_MAX} may be named"));
         }
-        if servers > 1 && place.hosts.iter().any(String::is_empty) {
-            return Err("has an empty host name beside a comma".into());
+        if servers > 1 && target.hosts.iter().any(String::is_empty) {
+            return Err("has an empty host name next to a comma".into());
         }
-        if place.hosts.iter().any(|host| host.starts_with('@')) {
+        if target.hosts.iter().any(|host| host.starts_with('@')) {
             return Err(format!(
                 "{}: a socket without a file (its name begins with @) is not supported: name a folder",
                 stands.host
             ));
         }
-        if place.ports.len() != servers && place.ports.len() > 1 {
-            return Err(format!("{}: names {} ports for {servers} servers", stands.port, place.ports.len()));
+        if target.ports.len() != servers && target.ports.len() > 1 {
+            return Err(format!("{}: names {} ports for {servers} servers", stands.port, target.ports.len()));
         }
-        if place.ports.iter().any(|port| !port.is_empty() && port.parse::<u16>().unwrap_or(0) == 0) {
+        if target.ports.iter().any(|port| !port.is_empty() && port.parse::<u16>().unwrap_or(0) == 0) {
             return Err(format!("{}: must be a number from 1 to 65535", stands.port));
         }
-        let is_renamed = named.iter().zip(&place.hosts).any(|(name, host)| !name.is_empty() && name != host);
+        let is_renamed = named.iter().zip(&target.hosts).any(|(name, host)| !name.is_empty() && name != host);
         self.tls()?;
         if is_renamed && self.is_full() {
             return Err(format!(
@@ -214,7 +215,7 @@ impl PgUrl {
     }
 }
 
-/// A part of a URL without its encoding. A `%` before other signs than two digits stands for itself.
+/// Percent-decodes a part of a URL. A `%` without two hexadecimal digits after it is kept as it is.
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -234,7 +235,7 @@ fn decoded(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "has percent-encoded bytes that are not UTF-8".into())
 }
 
-/// The same of a part that stands in logs.
+/// The same for a part that appears in logs.
 fn plain(name: &str, text: &str) -> Result<String, String> {
     let text = decoded(text)?;
     if text.contains(char::is_control) { Err(format!("{name}: has a control character")) } else { Ok(text) }
@@ -248,7 +249,7 @@ fn database(path: &str) -> Result<String, String> {
     plain("the name of the database", path.strip_prefix('/').unwrap_or(path))
 }
 
-/// `name:port`, `1.2.3.4:port`, `[::1]:port`, each without the port, too.
+/// Splits `name:port`, `1.2.3.4:port` or `[::1]:port`; the port may be missing.
 fn host_and_port(server: &str) -> Result<(&str, &str), String> {
     let wrong = || "has an IPv6 address that is not written as [ADDRESS] or [ADDRESS]:PORT".to_owned();
     if let Some(bracketed) = server.strip_prefix('[') {
@@ -264,13 +265,13 @@ fn host_and_port(server: &str) -> Result<(&str, &str), String> {
 mod tests {
     use super::*;
 
-    /// With an empty environment.
+    /// Parses with an empty environment.
     fn parse(url: &str) -> Result<PgUrl, String> {
         PgUrl::parse(url, |_| None)
     }
 
     #[test]
-    fn a_url_names_one_server_or_several() {
+    fn parse_one_or_several_servers() {
         let many = format!("postgres://{}/x", ["h"; 6].join(","));
         for (url, expected) in [
             ("postgres://a/x", Ok(&["host=a&dbname=x"][..])),
@@ -325,7 +326,7 @@ mod tests {
                 "postgres://a/x?hostaddr=::1&sslmode=verify-ca",
                 Ok(&["host=%3A%3A1&dbname=x&sslmode=verify-ca"]),
             ),
-            // Options of libpq behind a password, or with an @.
+            // Options of libpq after a password, or with an @.
             ("postgres://a/x?password=p&connect_timeout=10", Ok(&["host=a&dbname=x&password=p"])),
             ("postgres://a/x?password=p&keepalives=1", Ok(&["host=a&dbname=x&password=p"])),
             ("postgres://a:1/x?user=me@corp", Ok(&["host=a&port=1&dbname=x&user=me%40corp"])),
@@ -349,7 +350,7 @@ mod tests {
             ("sqlite://a", Err("postgres://")),
             (many.as_str(), Err("at most 5")),
         ] {
-            let parsed = parse(url).map(|parsed| parsed.place.urls(&parsed.login));
+            let parsed = parse(url).map(|parsed| parsed.target.urls(&parsed.login));
             match (parsed, expected) {
                 (Ok(found), Ok(expected)) => {
                     let expected: Vec<String> =
@@ -364,9 +365,9 @@ mod tests {
         assert_eq!(ignored.ok(), Some(vec!["passwrod".to_owned()]));
     }
 
-    /// A password with a sign that ends it early: its rest looks like a host, a database or an option.
+    /// A password with a character that ends it early: its rest looks like a host, a database or an option.
     #[test]
-    fn no_part_of_a_password_is_quoted() {
+    fn parse_error_does_not_quote_password() {
         for password in ["12/se", "x?se", "x#se", "x@y/se", "x@y?se=1", "x@y#se", "x@y/a?se=1", "x@y?a=se"] {
             let url = format!("postgres://u:{password}cret@host/x");
             let said = parse(&url).err().expect(&url);
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percent_sign_before_other_signs_than_digits_stands_for_itself() {
+    fn decode_percent_without_digits_is_literal() {
         assert_eq!(decoded("aZ0%3A%2f%40%3F%23%25%C3%A9%20+%%2").as_deref(), Ok("aZ0:/@?#%é +%%2"));
     }
 }

@@ -1,7 +1,8 @@
-//! What becomes of an option of a URL: the driver takes it, or what it asks for is done anyway, or it is refused.
+//! How an option of a URL is handled: it is passed to the driver, or has no effect because the ledger behaves so anyway, or is
+//! refused.
 //!
-//! The driver ignores an option that it does not know. Where that option asks for safety, an ignored option is a
-//! connection that is less safe than its URL says: such an option is refused, here and in the environment.
+//! The driver ignores options that it does not know. If an ignored option asks for safety, the connection is less safe than
+//! its URL says: such an option is refused, in the URL and in the environment.
 
 /// The options that the driver knows. The driver would log any other with its value, which may be a secret.
 const DRIVER: [&str; 11] = [
@@ -18,23 +19,23 @@ const DRIVER: [&str; 11] = [
     "application_name",
 ];
 
-/// Options that name the mode of TLS.
+/// Options that set the TLS mode.
 pub(in crate::store::postgres) const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
 
-/// Options that name the authority of the server's certificate.
+/// Options that name the certificate authority of the server.
 pub(in crate::store::postgres) const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 
-/// Options that name the client's certificate, and its key.
+/// Options that name the client's certificate; [`KEYS`] name its key.
 pub(in crate::store::postgres) const CERTIFICATES: [&str; 2] = ["sslcert", "ssl-cert"];
 pub(in crate::store::postgres) const KEYS: [&str; 2] = ["sslkey", "ssl-key"];
 
 /// The option whose value `disable` keeps libpq from sending a client's certificate.
 pub(in crate::store::postgres) const CERTIFICATE_MODE: &str = "sslcertmode";
 
-/// The option for which the driver says what is wrong with a number, and not where it stands.
+/// The option for which the driver's error describes the wrong number, but does not name the option.
 pub(in crate::store::postgres) const CACHE: &str = "statement-cache-capacity";
 
-/// The other options of libpq, which the ledger reads itself or leaves out.
+/// The other options of libpq, which the ledger reads itself or ignores.
 const LIBPQ: [&str; 30] = [
     "host",
     "hostaddr",
@@ -68,16 +69,16 @@ const LIBPQ: [&str; 30] = [
     "tty",
 ];
 
-/// What an option that is not known begins with, in lower case, where it probably asks for safety: `sslMode` and
-/// `sslaccept` of other drivers, a misspelt `sslmdoe`.
+/// Prefixes, in lower case, of unknown options that probably ask for safety: `sslMode` and `sslaccept` of other drivers, a
+/// misspelt `sslmdoe`.
 const SAFETY: [&str; 8] = ["auth", "channel", "gss", "oauth", "require", "scram", "ssl", "tls"];
 
-/// An option of libpq that the driver does not have, and that must not be ignored.
+/// An option of libpq that the driver does not support, and that must not be ignored.
 struct Refused {
     name: &'static str,
-    /// The variable by which libpq reads the option from the environment; empty where libpq does not have one.
+    /// The environment variable of libpq for the option; empty if libpq does not have one.
     variable: &'static str,
-    /// Values that ask for what happens anyway. An empty value is libpq's default.
+    /// Values that ask for what the ledger does anyway. An empty value is libpq's default.
     same: &'static [&'static str],
     /// Why any other value is refused, and what to write.
     why: &'static str,
@@ -189,19 +190,19 @@ pub(in crate::store::postgres) fn is_known(name: &str) -> bool {
     LIBPQ.contains(&name) || DRIVER.contains(&name) || is_refused()
 }
 
-/// What becomes of an option that is not refused.
+/// How an option that is not refused is handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::store::postgres) enum Becomes {
-    /// The driver takes it.
+    /// It is passed to the driver.
     Driver,
-    /// It asks for what happens anyway.
+    /// It asks for what the ledger does anyway.
     Nothing,
-    /// It is not known, or the ledger decides by itself what it asks for: a warning names it.
+    /// It is unknown, or the ledger does not leave this choice to the URL: a warning names it.
     Warning,
 }
 
 /// # Errors
-/// Why it is refused, with its name and without its value.
+/// The name of the option and the reason for its refusal, without its value.
 pub(in crate::store::postgres) fn becomes(name: &str, value: &str) -> Result<Becomes, String> {
     if let Some(option) = REFUSED.iter().find(|option| option.name == name) {
         if value.is_empty() || option.same.contains(&value) {
@@ -224,10 +225,10 @@ pub(in crate::store::postgres) fn becomes(name: &str, value: &str) -> Result<Bec
     Ok(Becomes::Warning)
 }
 
-/// Refuses what the environment asks libpq for, by the same table.
+/// Checks libpq's environment variables by the same table.
 ///
 /// # Errors
-/// The first variable that asks for what the ledger does not do, without its value.
+/// The first variable whose request is refused, without its value.
 pub(in crate::store::postgres) fn check_environment(
     get: impl Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_option_that_asks_for_safety_is_refused() {
+    fn unsupported_safety_option_is_refused() {
         for (name, value, refused) in [
             ("channel_binding", "require", true),
             ("channel_binding", "prefer", false),
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_asks_for_safety_is_refused() {
+    fn unsupported_safety_variable_is_refused() {
         for (name, value, refused) in [
             ("PGCHANNELBINDING", "require", true),
             ("PGCHANNELBINDING", "", false),

@@ -1,23 +1,23 @@
-//! What the parts of a URL say together about TLS.
+//! Checks the parts of a URL that concern TLS together.
 
 use sqlx::postgres::PgSslMode;
 
-use crate::store::postgres::connection::place::ROOT_VARIABLE;
+use crate::store::postgres::connection::target::ROOT_VARIABLE;
 use crate::store::postgres::connection::url::PgUrl;
 use crate::store::postgres::connection::url_options::{CERTIFICATES, KEYS, MODES, ROOTS};
 
 impl PgUrl {
     /// Whether the mode verifies the name of the server.
     pub(in crate::store::postgres) fn is_full(&self) -> bool {
-        let mut modes = self.place.options.iter().filter(|(name, _)| MODES.contains(&&**name));
+        let mut modes = self.target.options.iter().filter(|(name, _)| MODES.contains(&&**name));
         modes.next_back().is_some_and(|(_, mode)| mode.eq_ignore_ascii_case("verify-full"))
     }
 
-    /// `ssl=true` and `sslrootcert=system` are libpq's; the driver takes the second for the name of a file.
+    /// Handles `ssl=true` and `sslrootcert=system` of libpq; the driver would use `system` as the name of a file.
     pub(in crate::store::postgres) fn tls(&mut self) -> Result<(), String> {
         self.certificate()?;
         let is_full = self.is_full();
-        let options = &mut self.place.options;
+        let options = &mut self.target.options;
         let modes: Vec<&String> =
             options.iter().filter(|(name, _)| MODES.contains(&&**name)).map(|(_, mode)| mode).collect();
         if modes.iter().any(|mode| mode.parse::<PgSslMode>().is_err()) {
@@ -51,12 +51,12 @@ impl PgUrl {
         Ok(())
     }
 
-    /// Without a client's certificate there is none to withhold.
+    /// Refuses `sslcertmode=disable` if a client's certificate is named; without a certificate the option has no effect.
     fn certificate(&self) -> Result<(), String> {
-        let place = &self.place;
-        let is_named = place.has(&CERTIFICATES)
-            || place.has(&KEYS)
-            || place.variables.iter().any(|(variable, _)| *variable != ROOT_VARIABLE);
+        let target = &self.target;
+        let is_named = target.has(&CERTIFICATES)
+            || target.has(&KEYS)
+            || target.variables.iter().any(|(variable, _)| *variable != ROOT_VARIABLE);
         if self.certificate_mode.as_deref() == Some("disable") && is_named {
             return Err(format!(
                 "{}=disable asks for no client certificate, and one is named: leave out either this or sslcert and sslkey",

@@ -1,9 +1,9 @@
-//! A statement together with its transaction: one journey to the thread of the connection and back, where BEGIN, the
-//! statement and COMMIT by themselves are three. A journey takes as long as several rows do.
+//! Optimistic transactions of one round trip: BEGIN, a statement and COMMIT are sent to the connection's thread together, instead
+//! of in three round trips. One round trip takes as long as several rows.
 //!
-//! A transaction begins by looking at `meta`: at the clock's mark and offset, and whether the schema still serves this
-//! binary. At once, `meta` is taken to be what it was when it was last looked at. The statement asks whether it still is,
-//! and does nothing where it is not; then the work is done again within a transaction that has looked.
+//! A transaction has to read `meta`: the clock's mark and offset, and whether the schema still serves this binary. In one trip,
+//! `meta` is assumed to be as it was read last. The statement checks that, and does nothing if `meta` has changed; then the
+//! work is repeated within a transaction that reads `meta` first.
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::BoxFuture;
@@ -18,7 +18,7 @@ use crate::domain::Reading;
 use crate::store::StoreError;
 use crate::store::dictionary::Dictionary;
 
-/// The row of `meta`, as far as each transaction looks at it.
+/// The columns of `meta` that each transaction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) token_offset: i64,
@@ -33,89 +33,92 @@ impl Meta {
     }
 }
 
-/// In which way a statement is carried out.
+/// How a statement is executed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
-    /// Within a transaction that has begun.
-    Begun,
-    /// With a transaction of its own, as long as `meta` is this.
-    AtOnce(Meta),
+pub(super) enum Mode {
+    /// Within a transaction that has begun, and has read `meta`.
+    InTransaction,
+    /// Together with its own transaction, if `meta` still has this value.
+    OneTrip(Meta),
 }
 
-impl Way {
-    /// An error of something that is asked after the statement: at once, the statement is committed by then.
-    pub(super) fn of_later(self, error: StoreError) -> StoreError {
+impl Mode {
+    /// The error of a query after the statement: in one trip, the statement is committed by then.
+    pub(super) fn after_statement(self, error: StoreError) -> StoreError {
         match self {
-            Way::Begun => error,
-            Way::AtOnce(_) => StoreError::Unknown(error.to_string()),
+            Mode::InTransaction => error,
+            Mode::OneTrip(_) => StoreError::Unknown(error.to_string()),
         }
     }
 }
 
-/// Work on rows, which consists of one statement. None: it cannot be done at once, and nothing was done.
+/// Work on rows that consists of one statement. `None` if it is not possible in one trip; then nothing was done.
 pub(super) type RowWork<T> = Box<
     dyn for<'c> Fn(
             &'c mut SqliteConnection,
             &'c mut Dictionary,
             Reading,
-            Way,
+            Mode,
         ) -> BoxFuture<'c, Result<Option<T>, StoreError>>
         + Send
         + Sync,
 >;
 
-/// A statement that carries rows, for both ways.
+/// A statement with rows, for both modes.
 pub(super) struct RowStatement {
-    begun: ForRows,
-    at_once: ForRows,
+    in_transaction: ForRows,
+    one_trip: ForRows,
 }
 
 impl RowStatement {
-    /// As [`ForRows::new`]. `{same}` stands where a first common table expression may, `{is_same}` in its condition.
+    /// As [`ForRows::new`]. `{same}` marks the place of a first common table expression, `{is_same}` a place in the condition.
     pub(super) fn new(text: &str, width: usize) -> RowStatement {
-        let begun = text.replace("{same}", "").replace("{is_same}", "true");
+        let in_transaction = text.replace("{same}", "").replace("{is_same}", "true");
         let (name, text) = text.split_once('\n').unwrap_or_default();
         let same = "same (yes) AS (
     SELECT 1 FROM meta WHERE token_offset = ? AND clock_mark = ? AND serves_from = ? AND level = ?),
 ";
         let text = text.replace("{same}", same).replace("{is_same}", "EXISTS (SELECT 1 FROM same)");
         let look = meta!();
-        let at_once = format!("{name}_at_once\nBEGIN IMMEDIATE;\n{text};\n{look};\nCOMMIT");
-        RowStatement { begun: ForRows::new(&begun, width), at_once: ForRows::new(&at_once, width) }
+        let one_trip = format!("{name}_at_once\nBEGIN IMMEDIATE;\n{text};\n{look};\nCOMMIT");
+        RowStatement {
+            in_transaction: ForRows::new(&in_transaction, width),
+            one_trip: ForRows::new(&one_trip, width),
+        }
     }
 
-    /// The statement in all its sizes, for both ways.
+    /// The statement in all sizes, for both modes.
     pub(super) fn all(&self) -> impl Iterator<Item = &str> {
-        self.begun.all().chain(self.at_once.all())
+        self.in_transaction.all().chain(self.one_trip.all())
     }
 
-    /// Carries it out. None: it cannot be done at once, and nothing was done.
+    /// Executes the statement. `None` if it is not possible in one trip; then nothing was done.
     pub(super) async fn carry_out<T>(
         &'static self,
         connection: &mut SqliteConnection,
-        way: Way,
+        mode: Mode,
         rows: Vec<T>,
         bind: impl Fn(RowQuery, T) -> RowQuery,
     ) -> Result<Option<Done>, StoreError> {
-        match way {
-            Way::Begun => {
+        match mode {
+            Mode::InTransaction => {
                 let mut done = Done::default();
-                for (text, rows) in self.begun.parts(rows) {
+                for (text, rows) in self.in_transaction.parts(rows) {
                     let query = rows.into_iter().fold(sqlx::query(text), &bind);
                     done.add(connection, query, &[Step::Statement]).await?;
                 }
                 Ok(Some(done))
             }
-            Way::AtOnce(meta) => {
-                // More rows than one statement carries would be several transactions.
-                let mut parts = self.at_once.parts(rows);
+            Mode::OneTrip(meta) => {
+                // Rows beyond the maximum of one statement would need several transactions.
+                let mut parts = self.one_trip.parts(rows);
                 let Some((text, rows)) = parts.pop().filter(|_| parts.is_empty()) else { return Ok(None) };
                 let Meta { token_offset, clock_mark, serves_from, level } = meta;
                 let query = sqlx::query(text);
                 let query = query.bind(token_offset).bind(clock_mark).bind(serves_from).bind(level);
                 let mut done = Done::default();
                 done.add(connection, rows.into_iter().fold(query, bind), &Step::ALL).await?;
-                // The last row is what the look has found.
+                // The last row is `meta`, as it is now.
                 let found = done.rows.pop().map(|row| Meta::of(&row));
                 Ok((found == Some(meta)).then_some(done))
             }
@@ -123,10 +126,10 @@ impl RowStatement {
     }
 }
 
-/// A query whose rows are being bound.
+/// A query to which rows are bound.
 pub(super) type RowQuery = Query<'static, Sqlite, SqliteArguments>;
 
-/// One of the statements that go together.
+/// One of the statements that are sent together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Begin,
@@ -139,28 +142,28 @@ impl Step {
     const ALL: [Step; 4] = [Step::Begin, Step::Statement, Step::Look, Step::Commit];
 }
 
-/// What a statement has done.
+/// The result of a statement.
 #[derive(Default)]
 pub(super) struct Done {
-    /// What it gave back.
+    /// The returned rows.
     pub(super) rows: Vec<SqliteRow>,
-    /// How many rows it has changed; and the number of the last one that it has inserted, if it has.
+    /// The number of changed rows, and the rowid of the last inserted one, if any.
     pub(super) changed: u64,
     pub(super) last_rowid: i64,
 }
 
 impl Done {
-    /// Carries out what consists of these steps.
+    /// Executes a query that consists of these steps.
     async fn add(
         &mut self,
         connection: &mut SqliteConnection,
         query: RowQuery,
         steps: &[Step],
     ) -> Result<(), StoreError> {
-        let mut told = connection.fetch_many(query);
+        let mut results = connection.fetch_many(query);
         for step in steps {
             loop {
-                match told.try_next().await {
+                match results.try_next().await {
                     Ok(Some(Either::Right(row))) => self.rows.push(row),
                     Ok(Some(Either::Left(done))) => {
                         if *step == Step::Statement {

@@ -1,5 +1,5 @@
-//! A file that is being made next to the place that it will have. Its name is always the same one, so that what an
-//! interrupted run has left is replaced by the next run.
+//! A file that is written under a temporary name next to its destination. The name is always the same, so that the next run
+//! replaces what an interrupted run left.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{Error, ErrorKind};
@@ -11,32 +11,32 @@ use tempfile::TempPath;
 
 use super::at_path::{MODE, SHM, WAL, sibling};
 
-/// See the module. It is removed where it does not come to its place.
+/// See the module. Removed on drop, unless it was moved to its destination.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct UnfinishedFile {
     path: TempPath,
-    _beside: Beside,
+    _sidecars: Sidecars,
     file: File,
 }
 
-/// Removes what `SQLite` may have kept next to a file.
+/// Drop guard: removes the files that `SQLite` may have left next to a file.
 #[derive(Debug)]
-struct Beside(PathBuf);
+struct Sidecars(PathBuf);
 
-impl Drop for Beside {
+impl Drop for Sidecars {
     fn drop(&mut self) {
-        // What cannot be removed is removed by the next run.
-        let _left = removed_beside(&self.0);
+        // A file that cannot be removed now is removed by the next run.
+        let _left = remove_sidecars(&self.0);
     }
 }
 
-impl Part {
-    /// An empty file, of this process alone.
+impl UnfinishedFile {
+    /// Creates the file, empty and locked by this process.
     ///
     /// # Errors
-    /// Another process is making it, or those of the file system.
-    pub(super) fn of(place: &Path, end: &str) -> Result<Part, String> {
-        let path = sibling(place, end);
+    /// Another process is writing it, or those of the file system.
+    pub(super) fn new(destination: &Path, end: &str) -> Result<UnfinishedFile, String> {
+        let path = sibling(destination, end);
         let failed = |error: Error| format!("{}: {error}", path.display());
         let file =
             OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(MODE).open(&path);
@@ -51,10 +51,11 @@ impl Part {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        file.set_len(0).and_then(|()| removed_beside(&path)).map_err(failed)?;
-        let beside = Beside(path.clone());
-        let path = TempPath::try_from_path(path).map_err(|error| format!("{}: {error}", place.display()))?;
-        Ok(Part { path, _beside: beside, file })
+        file.set_len(0).and_then(|()| remove_sidecars(&path)).map_err(failed)?;
+        let sidecars = Sidecars(path.clone());
+        let path =
+            TempPath::try_from_path(path).map_err(|error| format!("{}: {error}", destination.display()))?;
+        Ok(UnfinishedFile { path, _sidecars: sidecars, file })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -65,21 +66,22 @@ impl Part {
         &mut self.file
     }
 
-    /// Moves it to its place, in which nothing may be unless it is replaced.
+    /// Moves the file to its destination. An existing file there is an error unless `replaces` is set.
     ///
     /// # Errors
     /// Those of the file system.
-    pub(super) fn put(self, place: &Path, replaces: bool) -> Result<(), Error> {
-        let put = if replaces { self.path.persist(place) } else { self.path.persist_noclobber(place) };
+    pub(super) fn put(self, destination: &Path, replaces: bool) -> Result<(), Error> {
+        let put =
+            if replaces { self.path.persist(destination) } else { self.path.persist_noclobber(destination) };
         put.map_err(|error| error.error)
     }
 }
 
-/// Removes what `SQLite` may have kept next to a file.
+/// Removes the files that `SQLite` may have left next to a file.
 ///
 /// # Errors
 /// Those of the file system.
-pub(super) fn removed_beside(path: &Path) -> Result<(), Error> {
+pub(super) fn remove_sidecars(path: &Path) -> Result<(), Error> {
     for end in [WAL, SHM, "-journal"] {
         match std::fs::remove_file(sibling(path, end)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -89,12 +91,12 @@ pub(super) fn removed_beside(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives a file to the owner of another one, or of its folder, so that the server's user can open what an administrator has
-/// put in place. Only root can: a file that another user has made keeps that user.
+/// Copies the owner of another file, or of its folder, to a file, so that the server's user can open what an administrator
+/// restored. Only root can do that: a file that another user created keeps its owner.
 ///
 /// # Errors
-/// It is to have the owner of a file, which this process cannot give to it; or those of the file system.
-pub(super) fn owned_as(path: &Path, old: &Metadata) -> Result<(), String> {
+/// The owner of a replaced file cannot be kept; or those of the file system.
+pub(super) fn copy_owner(path: &Path, old: &Metadata) -> Result<(), String> {
     let failed = |error: Error| format!("{}: {error}", path.display());
     let new = std::fs::metadata(path).map_err(failed)?;
     let owners = [(new.uid(), new.gid()), (old.uid(), old.gid())];

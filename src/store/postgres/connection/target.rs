@@ -1,30 +1,30 @@
-//! Whereto a connection goes, and who connects, as the driver takes it.
+//! The target and the login of a connection, in the form that the driver accepts.
 
 use std::fs::File;
 
 use crate::store::postgres::connection::url_options::{CERTIFICATES, KEYS, MODES, ROOTS};
 
-/// Where the driver reads the authority that the URL does not name.
+/// The variable from which the driver reads the certificate authority if the URL does not name one.
 pub(in crate::store::postgres) const ROOT_VARIABLE: &str = "PGSSLROOTCERT";
 
-/// Who connects.
+/// User and password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(in crate::store::postgres) struct Login {
     pub(in crate::store::postgres) user: Option<String>,
     pub(in crate::store::postgres) password: Option<String>,
 }
 
-/// Whereto, and how.
+/// Servers, database and options of a connection.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(in crate::store::postgres) struct Place {
-    /// Names, addresses and folders of sockets; empty where the driver's default is meant.
+pub(in crate::store::postgres) struct Target {
+    /// Names, addresses and folders of sockets; an empty one is the driver's default.
     pub(in crate::store::postgres) hosts: Vec<String>,
-    /// One for each host, or one for all; empty where the driver's default is meant.
+    /// One port for each host, or one for all; an empty one is the driver's default.
     pub(in crate::store::postgres) ports: Vec<String>,
     pub(in crate::store::postgres) database: Option<String>,
     /// Options of the driver, with their values.
     pub(in crate::store::postgres) options: Vec<(String, String)>,
-    /// Variables that the driver reads, since no option names such a file: each with its value.
+    /// Environment variables that name files for the driver, with their values, where no option does.
     pub(in crate::store::postgres) variables: Vec<(&'static str, String)>,
 }
 
@@ -33,16 +33,16 @@ pub(in crate::store::postgres) fn is_file(option: &str) -> bool {
     [&ROOTS[..], &CERTIFICATES, &KEYS].iter().any(|names| names.contains(&option))
 }
 
-/// Whether a text is taken for a certificate or a key itself, and not for the name of its file. The driver does so with
-/// variables alone: by the same two words.
+/// Whether the driver takes a text for a certificate or a key itself, and not for the name of a file. It does so only for
+/// variables, by the same two markers.
 pub(in crate::store::postgres) fn is_inline(text: &str) -> bool {
     let text = text.trim();
     text.starts_with("-----BEGIN") && text.ends_with("-----")
 }
 
-impl Place {
-    /// The first file of certificates and keys that cannot be read, by its option or its variable: the driver does not
-    /// name it.
+impl Target {
+    /// The first file of certificates or keys that cannot be read, with its option or variable: the driver's error does not
+    /// name it. `None` if all can be read.
     pub(in crate::store::postgres) fn unreadable(&self) -> Option<String> {
         let options = self.options.iter().filter(|(name, _)| is_file(name));
         let options = options.map(|(name, path)| (name.clone(), path));
@@ -54,22 +54,22 @@ impl Place {
         })
     }
 
-    /// Whether an option says how much of TLS is asked for.
+    /// Whether an option sets the TLS mode.
     pub(in crate::store::postgres) fn has_mode(&self) -> bool {
         self.has(&MODES)
     }
 
-    /// Whether an option or a variable names the authority of the server's certificate.
+    /// Whether an option or a variable names the certificate authority of the server.
     pub(in crate::store::postgres) fn has_root(&self) -> bool {
         self.has(&ROOTS) || self.variables.iter().any(|(name, _)| *name == ROOT_VARIABLE)
     }
 
-    /// Whether an option with one of these names has a value: without one the driver is not given it.
+    /// Whether one of these options has a value: an option without a value is not passed to the driver.
     pub(in crate::store::postgres) fn has(&self, names: &[&str]) -> bool {
         self.options.iter().any(|(name, value)| names.contains(&&**name) && !value.is_empty())
     }
 
-    /// One URL for each server, in which all is an option.
+    /// One URL for each server, with every part as an option.
     pub(in crate::store::postgres) fn urls(&self, login: &Login) -> Vec<String> {
         let of = |(number, host): (usize, &String)| {
             let port = self.ports.get(number).or(self.ports.first().filter(|_| self.ports.len() == 1));
@@ -91,7 +91,7 @@ impl Place {
     }
 }
 
-/// A text as a URL holds it.
+/// Percent-encodes a text for a URL.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_can_stand_in_a_url() {
+    fn urls_encode_any_text() {
         assert_eq!(encoded("aZ0:/@?#%é "), "aZ0%3A%2F%40%3F%23%25%C3%A9%20");
     }
 }
