@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use crate::bench::Bench;
 use crate::cli;
 use crate::server::args::ServerCommand;
-use crate::server::config::Known;
+use crate::server::config::KnownVariables;
 use crate::server::version;
 
 /// The dedup authority that services share: claim, complete, fail and release messages by gRPC.
@@ -71,7 +71,7 @@ pub fn run() -> ExitCode {
         Command::Server(command) => {
             let all = CommandLine::command();
             let own = all.find_subcommand(command.name()).map(variables).unwrap_or_default();
-            command.run(&Known { own, all: variables(&all) })
+            command.run(&KnownVariables { own, all: variables(&all) })
         }
     }
 }

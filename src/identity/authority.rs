@@ -1,4 +1,4 @@
-//! The authorities that sign clients' certificates, and what they revoked.
+//! The certificate authorities of clients, and their revocation lists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,17 @@ use super::key_kind::has_mark;
 #[derive(Clone, Debug)]
 pub struct ClientAuthority {
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
-    /// When the first of the revocation lists is to be followed by its next one, in seconds since 1970.
+    /// When the first of the revocation lists expires (`nextUpdate`), in seconds since 1970.
     pub(super) lists_end_at: Option<i64>,
 }
 
 impl ClientAuthority {
-    /// From the texts of two files, as PEM. A problem begins with the word for the file that has it, `client_ca` or
-    /// `client_crl`.
+    /// Reads the texts of two files, as PEM. An error begins with the word for the file at fault, `client_ca` or `client_crl`.
     ///
-    /// A list whose successor is late stays in force: what it revoked stays revoked, and nobody else is refused.
+    /// An expired list stays in force: what it revoked stays revoked, and no other certificate is refused.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The file at fault, and what is wrong with it.
     pub fn read(authority: &[u8], revoked: Option<&[u8]>) -> Result<ClientAuthority, Wrong> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(authority).map_err(|text| ("client_ca", text))? {
@@ -44,12 +43,12 @@ impl ClientAuthority {
         let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         let mut lists_end_at = None;
         if let Some(revoked) = revoked {
-            // A list that is passed over revokes nothing.
+            // A list that the PEM reader skips would revoke nothing.
             if let Some(why) = has_mark(revoked) {
                 return Err(("client_crl", why.into()));
             }
             let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(revoked).collect();
-            let lists = lists.map_err(|error| ("client_crl", format!("is no PEM: {error}")))?;
+            let lists = lists.map_err(|error| ("client_crl", format!("is not PEM: {error}")))?;
             if lists.is_empty() {
                 return Err(("client_crl", "has no revocation list in PEM".into()));
             }
@@ -63,15 +62,15 @@ impl ClientAuthority {
             builder = builder.with_crls(lists);
         }
         let which = if revoked.is_some() { "client_crl" } else { "client_ca" };
-        // Who shows no certificate is let in as far as the services, which ask for another credential: a health check
-        // has none.
+        // A client without a certificate may connect, and the services then require another credential: a health check does
+        // not have a certificate.
         let verifier = builder.allow_unauthenticated().build();
         let verifier = verifier.map_err(|error| (which, format!("cannot be used: {error}")))?;
         Ok(ClientAuthority { verifier: Arc::new(Lenient(verifier)), lists_end_at })
     }
 }
 
-/// Judges the times of certificates with the leeway that all credentials have; all else is as strict as it was.
+/// Verifies the validity times of certificates with the leeway of all credentials; everything else is as strict as before.
 #[derive(Debug)]
 struct Lenient(Arc<dyn ClientCertVerifier>);
 
@@ -93,7 +92,7 @@ impl ClientCertVerifier for Lenient {
             }
             _ => return verified,
         };
-        // The whole chain is judged once more, at another instant: what is wrong otherwise stays wrong.
+        // Verifies the whole chain again, at another instant: all other errors remain.
         let at = UnixTime::since_unix_epoch(Duration::from_secs(at));
         self.0.verify_client_cert(own, between, at)
     }
@@ -168,7 +167,7 @@ mod tests {
         params.signed_by(&KeyPair::generate().unwrap(), signer).unwrap().der().clone()
     }
 
-    /// A list to be followed by the next one when this year begins.
+    /// A list that expires when this year begins.
     fn list(signer: &Signer, serial: u64, until: i32) -> String {
         let revoked = RevokedCertParams {
             serial_number: SerialNumber::from(serial),
@@ -192,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn the_times_of_a_certificate_have_a_minute_of_leeway_and_nothing_else_has() {
+    fn verify_only_times_have_a_minute_of_leeway() {
         let (ours, theirs) = (authority(), authority());
-        // The list is late in all of these rows.
+        // The list has expired in all of these rows.
         let lists = list(&ours, 7, 2027);
         let known = ClientAuthority::read(ours.pem().as_bytes(), Some(lists.as_bytes())).unwrap();
         let (good, revoked, foreign) = (of_2030(&ours, 1), of_2030(&ours, 7), of_2030(&theirs, 1));
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_that_is_to_be_followed_is_told() {
+    fn lists_end_at_is_the_first_expiry() {
         let (one, other) = (named("one"), named("other"));
         let both = list(&one, 7, 2029) + &list(&other, 7, 2028);
         for (revoked, ends) in
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_authority_there_is_one_list() {
+    fn read_two_lists_of_one_authority_is_refused() {
         let one = named("one");
         let both = list(&one, 7, 2029) + &list(&one, 8, 2030);
         let refused = ClientAuthority::read(one.pem().as_bytes(), Some(both.as_bytes())).unwrap_err();

@@ -1,4 +1,4 @@
-//! Certificates: whom one names, and until when it and lists of them are valid.
+//! Reads certificates: the principal that one names, and the expiry of certificates and revocation lists.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
@@ -8,16 +8,16 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer as _, GeneralName,
 use super::key_kind::{has_mark, why_not_pem};
 use super::refused::Refused;
 
-/// What a SPIFFE id begins with.
+/// The scheme of a SPIFFE id.
 pub(super) const SPIFFE: &str = "spiffe://";
 
-/// More than any chain has, and any list of authorities here.
+/// More than any chain, or any list of authorities here, has.
 const CERTIFICATES_MAX: usize = 256;
 
-/// The word for a file, and what is wrong with it.
+/// The word for the file at fault, and what is wrong with it.
 pub type Wrong = (&'static str, String);
 
-/// The names that a certificate has for its holder.
+/// The names of a certificate's holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
     uris: Vec<String>,
@@ -25,13 +25,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of a certificate that was verified.
+    /// The names in a verified certificate.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Result<Names, Refused> {
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| Refused::Nameless)?;
         let names = parsed.subject_alternative_name().map_err(|_| Refused::Nameless)?;
         let mut found = Names::default();
         for name in names.map_or(&[][..], |names| names.value.general_names.as_slice()) {
-            // Other kinds of names name nobody here.
+            // Other kinds of names are not used for principals.
             if let GeneralName::URI(uri) = name {
                 found.uris.push((*uri).to_owned());
             } else if let GeneralName::DNSName(name) = name {
@@ -41,7 +41,7 @@ impl Names {
         Ok(found)
     }
 
-    /// The principal that it names: its one SPIFFE id, or else its first DNS name.
+    /// The principal: the one SPIFFE id, or else the first DNS name.
     pub(super) fn principal(&self) -> Result<String, Refused> {
         let mut ids = self.uris.iter().filter(|uri| uri.starts_with(SPIFFE));
         match (ids.next(), ids.next(), self.dns.first()) {
@@ -52,15 +52,15 @@ impl Names {
         }
     }
 
-    /// All names, as a list of trusted proxies writes them.
+    /// All names, in the form of the list of trusted proxies.
     pub(super) fn all(&self) -> impl Iterator<Item = String> {
         let dns = self.dns.iter().map(|name| format!("dns:{name}"));
         self.uris.iter().cloned().chain(dns)
     }
 }
 
-/// Whether a name can be a URI or a DNS name: those have letters, digits and signs of ASCII alone. A blank at the end, or
-/// a sign that turns the line of a log around, would look like another name.
+/// Whether a name can be a URI or a DNS name: those have only ASCII letters, digits and signs. A trailing blank, or a bidi
+/// character that reverses the line of a log, would look like another name.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -71,7 +71,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
         return Err(why.into());
     }
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| format!("is no PEM: {error}"))?;
+    let found = found.map_err(|error| format!("is not PEM: {error}"))?;
     match found.len() {
         0 => Err(why_not_pem(pem).unwrap_or("has no certificate in PEM").into()),
         1..=CERTIFICATES_MAX => Ok(found),
@@ -79,9 +79,9 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
     }
 }
 
-/// When the first certificate of a chain ends, in seconds since 1970; none: one cannot be read.
+/// When the first certificate of a chain expires, in seconds since 1970; `None` if one cannot be read.
 ///
-/// A root that was added to the chain counts for nobody, whenever it ends.
+/// A root in the chain does not count: clients ignore it, whenever it expires.
 pub(super) fn chain_ends_at(chain: &[CertificateDer<'_>]) -> Option<i64> {
     let mut ends = i64::MAX;
     for (at, certificate) in chain.iter().enumerate() {
@@ -93,21 +93,21 @@ pub(super) fn chain_ends_at(chain: &[CertificateDer<'_>]) -> Option<i64> {
     (!chain.is_empty()).then_some(ends)
 }
 
-/// When a revocation list is to be followed by its next one, in seconds since 1970; none: it does not say.
+/// When a revocation list expires (`nextUpdate`), in seconds since 1970; `None` if it does not say.
 pub(super) fn list_ends_at(list: &CertificateRevocationListDer<'_>) -> Option<i64> {
     let (_, parsed) = CertificateRevocationList::from_der(list).ok()?;
     parsed.next_update().map(|at| at.timestamp())
 }
 
-/// Whose revocations a list tells: its authority and, where that has several lists, which of them. Of two lists with the
-/// same only one is ever looked at.
+/// The scope of a revocation list: its authority and, if that has several lists, the distribution point. Of two lists with
+/// the same scope only one would be used.
 pub(super) fn list_scope(list: &CertificateRevocationListDer<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let (_, parsed) = CertificateRevocationList::from_der(list).ok()?;
     let point = parsed.extensions().iter().find(|one| one.oid == OID_X509_EXT_ISSUER_DISTRIBUTION_POINT);
     Some((parsed.issuer().as_raw().to_vec(), point.map(|one| one.value.to_vec()).unwrap_or_default()))
 }
 
-/// The first DNS name of a certificate that is the name of one host.
+/// The first DNS name of a certificate that names a single host (is not a wildcard).
 pub(super) fn host(certificate: &CertificateDer<'_>) -> Option<String> {
     let plain = |name: &String| name.chars().all(|one| one.is_ascii_alphanumeric() || "-._".contains(one));
     Names::of(certificate).ok()?.dns.into_iter().find(plain)
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_names_its_one_spiffe_id_or_its_first_dns_name() {
+    fn principal_is_the_spiffe_id_or_first_dns_name() {
         for (uris, dns, principal) in [
             (&["spiffe://shop/pay"][..], &[][..], Ok("spiffe://shop/pay")),
             (&["spiffe://shop/pay"], &["pay.shop"], Ok("spiffe://shop/pay")),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_ends_with_its_first_link() {
+    fn chain_ends_at_the_first_expiry() {
         use rcgen::{
             BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
         };
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_names_nobody() {
+    fn malformed_certificate_is_refused() {
         for bytes in [&b""[..], b"0", &[0x30, 0x82, 0xff, 0xff]] {
             let certificate = CertificateDer::from(bytes);
             assert_eq!(Names::of(&certificate), Err(Refused::Nameless));

@@ -1,19 +1,19 @@
-//! `x-forwarded-client-cert`: whom a proxy in front says that it speaks for.
+//! `x-forwarded-client-cert`: the identity of a client that a proxy forwards.
 //!
-//! Its form is Envoy's: elements parted by commas, the last one added by the proxy next to us; each has `KEY=VALUE`
-//! pairs parted by semicolons; a value may stand in double quotes, within which a backslash stands before a quote.
+//! The format is Envoy's: elements separated by commas, the last one added by the nearest proxy; each has `KEY=VALUE` pairs
+//! separated by semicolons; a value may be in double quotes, within which a backslash escapes a quote.
 
 use super::certificate::{SPIFFE, is_plain};
 use super::refused::Refused;
 
-/// No honest proxy sends more.
+/// A longer header is refused: a correct proxy does not send one.
 const BYTES_MAX: usize = 8 * 1_024;
 const KEY: &str = "uri";
 
 /// The one SPIFFE id in the last element.
 ///
 /// # Errors
-/// There is none, more than one, or no such form.
+/// The element has no SPIFFE id or several, or the header is malformed.
 pub(super) fn principal(header: &[u8]) -> Result<String, Refused> {
     let text = std::str::from_utf8(header).map_err(|_| Refused::Forwarded)?;
     if text.len() > BYTES_MAX {
@@ -31,8 +31,8 @@ pub(super) fn principal(header: &[u8]) -> Result<String, Refused> {
 
 type Pairs = Vec<(String, String)>;
 
-/// The pairs of the last element. The whole header is read: a quote that an earlier element leaves open would else
-/// decide where the last one begins.
+/// The pairs of the last element. The whole header is parsed: an unclosed quote in an earlier element could otherwise move the
+/// beginning of the last one.
 fn last_element(text: &str) -> Result<Pairs, Refused> {
     let mut pairs = Pairs::new();
     let mut rest = text.chars();
@@ -47,7 +47,7 @@ fn last_element(text: &str) -> Result<Pairs, Refused> {
     }
 }
 
-/// What stands behind a pair.
+/// The separator after a pair.
 enum End {
     Pair,
     Element,
@@ -84,7 +84,7 @@ fn pair(rest: &mut std::str::Chars<'_>) -> Result<((String, String), End), Refus
                 value.push(char);
                 continue;
             }
-            // A quote inside, or something behind the closing one.
+            // A quote inside an unquoted value, or text after the closing quote.
             Some(_) => return Err(Refused::Forwarded),
         };
         return Ok(((key.trim().to_owned(), value), end));
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_spiffe_id_of_the_last_element_is_the_principal() {
+    fn principal_is_the_spiffe_id_of_the_last_element() {
         for (header, id) in [
             ("URI=spiffe://a/b", Some("spiffe://a/b")),
             ("By=spiffe://me/x;Hash=468e;URI=spiffe://a/b", Some("spiffe://a/b")),

@@ -1,40 +1,40 @@
-//! What is in force: credentials, proxies and rights, replaced as a whole while calls go on.
+//! The trust store: the credentials, proxies and rights in force, replaced atomically while calls go on.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::jwt::{self, Issuer};
+use super::key_refresh::KeyRefresh;
 use super::principal::Identity;
 use super::proxies::Proxies;
 use super::refused::Refused;
 use super::rights::{Grants, Rights};
 use super::tls::Tls;
 use super::tokens::{Hash, Tokens};
-use super::wanted::Wanted;
 
-/// How many principals are remembered with their rights; beyond that all are forgotten, and found again.
-const KNOWN_MAX: usize = 10_000;
+/// The number of cached principals with their rights; beyond it the cache is cleared.
+const CACHED_MAX: usize = 10_000;
 
-/// Who is known, and what they may do.
+/// All credentials, proxies and rights.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// The bearer tokens of the file; none: there is no file.
+    /// The bearer tokens of the file; `None` without a file.
     pub tokens: Option<Arc<Tokens>>,
-    /// The issuers of JSON web tokens, with the keys that are known.
+    /// The issuers of JSON web tokens, with their current keys.
     pub issuers: Arc<[Issuer]>,
-    /// Who is told of keys that are not known.
-    pub wanted: Wanted,
-    /// TLS of the server, and the authorities of its clients; none: the server speaks without.
+    /// Requests a refresh of an issuer's keys when a token names an unknown key.
+    pub key_refresh: KeyRefresh,
+    /// TLS of the server, and the authorities of its clients; `None` if the server does not use TLS.
     pub tls: Option<Arc<Tls>>,
-    /// The proxies that name others.
+    /// The trusted proxies, which forward identities.
     pub proxies: Arc<Proxies>,
-    /// What principals may do.
+    /// The rights of principals.
     pub rights: Arc<Rights>,
 }
 
 impl Trust {
-    /// Whether there is anything by which somebody could be known; else everybody is `anonymous`, with all rights.
+    /// Whether a source of identity is configured; without one every caller is `anonymous`, with all rights.
     #[must_use]
     pub fn knows_anybody(&self) -> bool {
         let by_certificate = self.tls.as_ref().is_some_and(|tls| tls.asks_clients());
@@ -42,14 +42,14 @@ impl Trust {
     }
 }
 
-/// What is in force, and the principals that were seen under it.
+/// One generation of the trust store, with caches of the principals that were seen under it.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) trust: Trust,
-    known: Mutex<HashMap<Box<str>, Arc<Identity>>>,
-    /// Grants by the lines that they come from.
+    identities: Mutex<HashMap<Box<str>, Arc<Identity>>>,
+    /// Grants by the numbers of the lines that they result from.
     shared: Mutex<HashMap<Vec<usize>, Grants>>,
-    /// The web tokens that were verified, by their hashes, and until when each is valid.
+    /// Verified web tokens by hash, each with its identity and expiry.
     verified: Mutex<HashMap<Hash, (Arc<Identity>, u64)>>,
 }
 
@@ -57,7 +57,7 @@ impl Snapshot {
     fn new(trust: Trust) -> Arc<Snapshot> {
         Arc::new(Snapshot {
             trust,
-            known: Mutex::default(),
+            identities: Mutex::default(),
             shared: Mutex::default(),
             verified: Mutex::default(),
         })
@@ -65,21 +65,21 @@ impl Snapshot {
 
     /// A principal with its rights.
     pub(super) fn identity(&self, principal: &str) -> Arc<Identity> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(identity) = known.get(principal) {
+        let mut identities = self.identities.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(identity) = identities.get(principal) {
             return Arc::clone(identity);
         }
         let everything = !self.trust.knows_anybody();
         let grants = if everything { Grants::EVERYTHING } else { self.grants(principal) };
         let identity = Arc::new(Identity { principal: principal.into(), grants });
-        if known.len() >= KNOWN_MAX {
-            known.clear();
+        if identities.len() >= CACHED_MAX {
+            identities.clear();
         }
-        known.insert(principal.into(), Arc::clone(&identity));
+        identities.insert(principal.into(), Arc::clone(&identity));
         identity
     }
 
-    /// What a principal may do: principals whom the same lines fit share it.
+    /// The grants of a principal. Principals with the same matching lines share them.
     fn grants(&self, principal: &str) -> Grants {
         let lines = self.trust.rights.fitting(principal);
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,14 +87,14 @@ impl Snapshot {
             return grants.clone();
         }
         let grants = self.trust.rights.granted(&lines);
-        if shared.len() >= KNOWN_MAX {
+        if shared.len() >= CACHED_MAX {
             shared.clear();
         }
         shared.insert(lines, grants.clone());
         grants
     }
 
-    /// Whom a web token stands for at this second since 1970, and until when.
+    /// The identity of a web token at this second since 1970, and its expiry.
     pub(super) fn verified(
         &self,
         hash: Hash,
@@ -105,22 +105,22 @@ impl Snapshot {
         if let Some((identity, until)) = verified.get(&hash).filter(|(_, until)| now < *until) {
             return Ok((Arc::clone(identity), *until));
         }
-        // A signature takes long: nobody waits for another's.
+        // Verifying a signature takes long: the lock is not held meanwhile, so that other callers do not wait.
         drop(verified);
         let token = std::str::from_utf8(token).map_err(|_| Refused::UnknownToken)?;
         let jwt::Verified { principal, until } =
             jwt::verify(&self.trust.issuers, token, now).map_err(|refused| {
                 if let jwt::Refused::UnknownKey { issuer } = refused {
-                    self.trust.wanted.notify(issuer);
+                    self.trust.key_refresh.request(issuer);
                 }
                 Refused::WebToken(refused)
             })?;
         let identity = self.identity(&principal);
         verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-        if verified.len() >= KNOWN_MAX {
+        if verified.len() >= CACHED_MAX {
             verified.retain(|_, (_, until)| now < *until);
         }
-        if verified.len() >= KNOWN_MAX {
+        if verified.len() >= CACHED_MAX {
             verified.clear();
         }
         verified.insert(hash, (Arc::clone(&identity), until));
@@ -128,34 +128,33 @@ impl Snapshot {
     }
 }
 
-/// What is in force now. All connections share it.
+/// The trust store. All connections share it.
 #[derive(Clone, Debug)]
-pub struct Guard(Arc<InForce>);
+pub struct Guard(Arc<Current>);
 
 #[derive(Debug)]
-struct InForce {
-    /// Grows with each replacement. It is read at each call, and written hardly ever.
+struct Current {
+    /// Incremented by each replacement. Read at each call, and rarely written.
     generation: AtomicU64,
     snapshot: RwLock<Arc<Snapshot>>,
 }
 
 impl Guard {
-    /// The first that is in force.
+    /// A trust store with this content.
     #[must_use]
     pub fn new(trust: Trust) -> Guard {
         let snapshot = RwLock::new(Snapshot::new(trust));
-        Guard(Arc::new(InForce { generation: AtomicU64::new(0), snapshot }))
+        Guard(Arc::new(Current { generation: AtomicU64::new(0), snapshot }))
     }
 
-    /// Puts this in the place of what is in force. The calls that come from now on are judged by it, also those of
-    /// connections that are open.
+    /// Replaces the content. It applies to all later calls, also on connections that are open.
     pub fn replace(&self, trust: Trust) {
         let mut now = self.0.snapshot.write().unwrap_or_else(PoisonError::into_inner);
         *now = Snapshot::new(trust);
         self.0.generation.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// What is in force.
+    /// The content in force.
     #[must_use]
     pub fn trust(&self) -> Trust {
         self.snapshot().trust.clone()

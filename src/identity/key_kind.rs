@@ -1,4 +1,4 @@
-//! Which kind of key a certificate is for, and why a file has no key or certificate that can be used.
+//! The kind of a certificate's key, and why a file does not have a usable key or certificate.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use x509_parser::asn1_rs::Tag;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
-/// The sizes of RSA that the cryptography of this program signs with.
+/// The sizes of RSA keys with which this program can sign.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=4_096;
 
 const RSA: &str = "1.2.840.113549.1.1.1";
@@ -25,16 +25,16 @@ pub(super) enum KeyKind {
     P384,
     P521,
     Ed25519,
-    /// The name of another one, or its object identifier.
+    /// The name of another kind, or its object identifier.
     Other(String),
 }
 
 impl KeyKind {
-    /// Of the key that a certificate is for; `None` if the certificate cannot be read.
+    /// The kind of a certificate's key; `None` if the certificate cannot be read.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<KeyKind> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let key = parsed.public_key();
-        // The library takes parameters of another form, which describe a curve without its name, for an identifier.
+        // The library would read explicit curve parameters, which do not name the curve, as an identifier.
         let named = key.algorithm.parameters.as_ref().filter(|curve| curve.tag() == Tag::Oid);
         let curve = || named.and_then(|curve| curve.as_oid().ok());
         Some(match key.algorithm.algorithm.to_id_string().as_str() {
@@ -58,8 +58,8 @@ impl KeyKind {
         })
     }
 
-    /// Of a private key of a kind that this program cannot use; `None` if it is of another one. PKCS#8 names the kind by an
-    /// object identifier near the beginning, SEC1 (which is for EC alone) behind the key.
+    /// The kind of a private key that this program cannot use; `None` for any other key. PKCS#8 has the object identifier of the
+    /// kind near the beginning, SEC1 (only for EC) after the key.
     pub(super) fn of_unusable(key: &PrivateKeyDer<'_>) -> Option<KeyKind> {
         const P521: &[u8] = b"\x06\x05\x2B\x81\x04\x00\x23";
         const SECP256K1: &[u8] = b"\x06\x05\x2B\x81\x04\x00\x0A";
@@ -74,7 +74,7 @@ impl KeyKind {
         kinds.into_iter().find(|(oid, _)| !is_rsa && has(oid)).map(|(_, kind)| kind)
     }
 
-    /// Whether the cryptography of this program signs with it.
+    /// Whether this program can sign with such a key.
     pub(super) fn is_usable(&self) -> bool {
         match self {
             KeyKind::Rsa(bits) => RSA_BITS.contains(bits),
@@ -97,7 +97,7 @@ impl fmt::Display for KeyKind {
     }
 }
 
-/// Whether Ed25519 is the kind of a certificate's key, or signed one of a chain.
+/// Whether a certificate of the chain has an Ed25519 key, or is signed with one.
 pub(super) fn uses_ed25519(chain: &[CertificateDer<'_>]) -> bool {
     let is_signed = |certificate: &CertificateDer<'_>| {
         let parsed = X509Certificate::from_der(certificate).ok();
@@ -106,8 +106,8 @@ pub(super) fn uses_ed25519(chain: &[CertificateDer<'_>]) -> bool {
     chain.first().and_then(KeyKind::of) == Some(KeyKind::Ed25519) || chain.iter().any(is_signed)
 }
 
-/// What is wrong with a text of which a part in PEM may be used and another one not: a reader of PEM passes over a line
-/// that begins with a byte order mark, and over all that belongs to it.
+/// What is wrong with a text of which only a part may be read: a PEM reader skips a block whose first line begins with a byte
+/// order mark. `None` without such a mark.
 pub(super) fn has_mark(bytes: &[u8]) -> Option<&'static str> {
     const MARKED: &[u8] = b"\xEF\xBB\xBF-----BEGIN";
     match bytes {
@@ -119,7 +119,7 @@ pub(super) fn has_mark(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What a text is that has no part in PEM that can be used, as far as its form shows; `None` if it does not.
+/// Describes a text without a usable PEM block by its form; `None` if the form is unknown.
 pub(super) fn why_not_pem(bytes: &[u8]) -> Option<&'static str> {
     let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     if let Some(why) = has_mark(bytes) {
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_is_not_pem_is_named_by_its_form() {
+    fn why_not_pem_describes_the_form() {
         for (text, says) in [
             (&b"\xEF\xBB\xBF-----BEGIN CERTIFICATE-----"[..], Some("byte order mark")),
             (b"-----BEGIN A-----\n\xEF\xBB\xBF-----BEGIN B-----", Some("mark before a BEGIN line")),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_no_signature_can_be_made_with_are_not_usable() {
+    fn is_usable_only_for_supported_kinds() {
         for (kind, is) in [
             (KeyKind::Rsa(1_024), false),
             (KeyKind::Rsa(2_048), true),

@@ -1,24 +1,24 @@
-//! What is allowed in a file of rights, and hardly meant.
+//! Warnings about a file of rights: valid lines that are probably mistakes.
 
 use super::certificate::SPIFFE;
 use super::pattern::Pattern;
-use super::rights::{Line, Right, Rights};
+use super::rights::{Right, Rights, RightsLine};
 use super::tokens::Tokens;
 
-/// What somebody should look at.
+/// A warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The line of the file; none: it is about what is not there.
+    /// The line of the file; `None` if it is about something that is missing.
     pub line: Option<usize>,
-    /// What is odd, and what to do.
+    /// What is suspicious, and what to do.
     pub text: String,
 }
 
-/// What principals look like; each form has a source of its own.
+/// The prefixes of principals, one for each source of identity.
 const FORMS: [&str; 4] = ["token:", "jwt:", "spiffe://", "dns:"];
 
 impl Rights {
-    /// All that looks like a slip of the pen, and the tokens that end soon, at this second since 1970.
+    /// Probable mistakes, and tokens that expire soon, at this second since 1970.
     #[must_use]
     pub fn lint(&self, tokens: Option<&Tokens>, now: u64) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -34,7 +34,7 @@ impl Rights {
                 (
                     Right::Settle,
                     Right::Claim,
-                    "there is nothing of its own to settle: add claim, or take it out",
+                    "it holds no claims that it could settle: add claim, or remove settle",
                 ),
             ] {
                 if line.may.contains(&has) && !self.also(line, lacks) {
@@ -53,8 +53,8 @@ impl Rights {
         warnings
     }
 
-    /// Whether the principal of a line has this right, too, for all consumers of the line.
-    fn also(&self, line: &Line, right: Right) -> bool {
+    /// Whether the principal of a line also has this right, for all consumers of the line.
+    fn also(&self, line: &RightsLine, right: Right) -> bool {
         let lines = || {
             let fit = self.lines.iter().filter(|other| other.principal.covers(&line.principal));
             fit.filter(|other| other.may.contains(&right))
@@ -64,7 +64,7 @@ impl Rights {
     }
 }
 
-fn of_principal(line: &Line, tokens: Option<&Tokens>, warn: &mut impl FnMut(String)) {
+fn of_principal(line: &RightsLine, tokens: Option<&Tokens>, warn: &mut impl FnMut(String)) {
     let principal = &line.principal;
     let (Pattern::Exact(text) | Pattern::Prefix(text)) = principal;
     if principal.is_all() {
@@ -72,7 +72,7 @@ fn of_principal(line: &Line, tokens: Option<&Tokens>, warn: &mut impl FnMut(Stri
         warn(format!("every authenticated caller may {does} something: name the principals that may"));
         return;
     }
-    // A prefix may end within the form.
+    // A prefix pattern may end within the prefix of the form.
     let is_prefix = matches!(principal, Pattern::Prefix(_));
     if !FORMS.iter().any(|form| text.starts_with(form) || is_prefix && form.starts_with(&**text)) {
         warn(format!("no principal looks like {principal}: they begin with {}", FORMS.join(", ")));
@@ -87,7 +87,7 @@ fn of_principal(line: &Line, tokens: Option<&Tokens>, warn: &mut impl FnMut(Stri
     }
 }
 
-/// A prefix that ends within a word fits the names, too, in which the word goes on.
+/// Warns of a prefix that ends within a word: it also matches names in which the word goes on.
 fn of_prefix(pattern: &Pattern, warn: &mut impl FnMut(String)) {
     let Pattern::Prefix(prefix) = pattern else { return };
     let Some(last) = prefix.chars().next_back().filter(|last| last.is_alphanumeric()) else { return };
@@ -97,7 +97,7 @@ fn of_prefix(pattern: &Pattern, warn: &mut impl FnMut(String)) {
     ));
 }
 
-/// Whom a prefix fits, too, though it looks as if it named a domain or an issuer; nobody: it ends behind its name.
+/// An example of what a prefix also matches, although it seems to name one domain or issuer; `None` if it is not misleading.
 fn wider(prefix: &str) -> Option<String> {
     if let Some(domain) = prefix.strip_prefix(SPIFFE) {
         let open = !domain.is_empty() && !domain.contains('/');
@@ -107,13 +107,13 @@ fn wider(prefix: &str) -> Option<String> {
         let open = !issuer.is_empty() && !issuer.contains(':');
         return open.then(|| format!("other issuers, like {prefix}2: end it with :*"));
     }
-    // The domain of a DNS name stands at its end.
+    // The domain is at the end of a DNS name.
     let name = prefix.strip_prefix("dns:").filter(|name| !name.is_empty());
     name.map(|_| format!("names of other domains, like {prefix}.evil: write the names out"))
 }
 
-/// Whether one line allows all that the other does.
-fn covers(one: &Line, other: &Line) -> bool {
+/// Whether one line allows everything that the other allows.
+fn covers(one: &RightsLine, other: &RightsLine) -> bool {
     one.principal.covers(&other.principal)
         && other.may.iter().all(|right| one.may.contains(right))
         && other.consumers.iter().all(|name| one.consumers.iter().any(|pattern| pattern.covers(name)))
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hardly_meant_is_told() {
+    fn lint_reports_probable_mistakes() {
         let line = |principal: &str, consumers: &str, may: &str| {
             format!("[[rights]]\nprincipal = '{principal}'\nconsumers = [{consumers}]\nmay = [{may}]\n")
         };
@@ -165,16 +165,16 @@ mod tests {
             (line("token:two", "'a'", "'read'"), &["no token stands for token:two", "token:one has a token"]),
         ] {
             let found = Rights::read(&text).expect("rights").lint(Some(&tokens), 0);
-            let told: Vec<&str> = found.iter().map(|warning| warning.text.as_str()).collect();
-            assert_eq!(told.len(), warnings.len(), "{text}: {told:?}");
-            for (told, says) in told.iter().zip(warnings) {
-                assert!(told.contains(says), "{says}: {told}");
+            let warnings_found: Vec<&str> = found.iter().map(|warning| warning.text.as_str()).collect();
+            assert_eq!(warnings_found.len(), warnings.len(), "{text}: {warnings_found:?}");
+            for (warnings_found, says) in warnings_found.iter().zip(warnings) {
+                assert!(warnings_found.contains(says), "{says}: {warnings_found}");
             }
         }
     }
 
     #[test]
-    fn lint_names_tokens_that_end() {
+    fn lint_reports_tokens_that_expire() {
         let rights = Rights::read("[[rights]]\nprincipal = 'token:*'\nconsumers = ['a']\nmay = ['read']\n");
         let hash = format!("sha256:{}", "1".repeat(64));
         let file = format!("[tokens]\none = [{{ hash = '{hash}', expires = 1970-03-01T00:00:00Z }}]\n");
@@ -182,15 +182,15 @@ mod tests {
         for (day, says) in
             [(0, ""), (44, ""), (45, "within 14 days"), (58, "within 1 day:"), (59, "ended"), (99, "ended")]
         {
-            let told: Vec<String> =
+            let warnings_found: Vec<String> =
                 rights.lint(Some(&tokens), day * 86_400).into_iter().map(|one| one.text).collect();
-            assert_eq!(told.len(), usize::from(!says.is_empty()), "day {day}: {told:?}");
-            assert!(told.concat().contains(says), "day {day}: {told:?}");
+            assert_eq!(warnings_found.len(), usize::from(!says.is_empty()), "day {day}: {warnings_found:?}");
+            assert!(warnings_found.concat().contains(says), "day {day}: {warnings_found:?}");
         }
     }
 
     #[test]
-    fn a_prefix_that_fits_more_than_it_seems_is_told() {
+    fn lint_reports_prefix_wider_than_it_looks() {
         for (principal, says) in [
             ("spiffe://shop*", "also fits other trust domains, like spiffe://shop.evil/"),
             ("spiffe://shop/*", ""),
@@ -209,17 +209,17 @@ mod tests {
             ("token:*", ""),
         ] {
             let text = format!("[[rights]]\nprincipal = '{principal}'\nconsumers = ['a']\nmay = ['read']\n");
-            let told: Vec<String> = Rights::read(&text)
+            let warnings_found: Vec<String> = Rights::read(&text)
                 .expect("rights")
                 .lint(None, 0)
                 .into_iter()
                 .map(|warning| warning.text)
                 .collect();
             let as_expected = match says {
-                "" => told.is_empty(),
-                says => told.len() == 1 && told.concat().contains(says),
+                "" => warnings_found.is_empty(),
+                says => warnings_found.len() == 1 && warnings_found.concat().contains(says),
             };
-            assert!(as_expected, "{principal}: {told:?}");
+            assert!(as_expected, "{principal}: {warnings_found:?}");
         }
     }
 }

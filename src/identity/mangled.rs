@@ -1,4 +1,4 @@
-//! What reads credentials, each by itself: for the tests that mangle them alone.
+//! The parsers of credentials, one by one, for tests that fuzz them.
 
 use std::sync::Arc;
 
@@ -10,32 +10,32 @@ use super::jwt::{self, Issuer, Keys};
 use super::refused::Refused;
 use super::tokens::Tokens;
 
-/// Whom a forwarding header names.
+/// The principal in a forwarding header.
 ///
 /// # Errors
-/// It names nobody.
+/// The header does not name a principal.
 pub fn forwarded(header: &[u8]) -> Result<String, Refused> {
     forwarded::principal(header)
 }
 
-/// Whom a certificate names.
+/// The principal in a certificate.
 ///
 /// # Errors
-/// It names nobody.
+/// The certificate does not name a principal.
 pub fn certified(certificate: &[u8]) -> Result<String, Refused> {
     Names::of(&CertificateDer::from(certificate))?.principal()
 }
 
-/// Whom a token of the file stands for.
+/// The principal of a token of the file; `None` if the token is unknown.
 #[must_use]
 pub fn token<'t>(tokens: &'t Tokens, token: &[u8]) -> Option<&'t str> {
     tokens.known(&super::tokens::hash(token)).map(|known| &*known.principal)
 }
 
-/// How many keys a JWKS has that can be used.
+/// The number of usable keys of a JWKS.
 ///
 /// # Errors
-/// It has none, or is none.
+/// The text is not a JWKS, or its keys are ambiguous.
 pub fn keys(jwks: &[u8]) -> Result<usize, String> {
     Keys::of_jwks(jwks).map(|keys| keys.count())
 }
@@ -44,7 +44,7 @@ pub fn keys(jwks: &[u8]) -> Result<usize, String> {
 pub struct OneIssuer([Issuer; 1]);
 
 impl OneIssuer {
-    /// With these keys.
+    /// An issuer with these keys.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -53,7 +53,7 @@ impl OneIssuer {
         Ok(OneIssuer([Issuer::new(name, iss, &[audience.to_owned()], keys)?]))
     }
 
-    /// Who presents a token, at this second since 1970.
+    /// The principal of a token, at this second since 1970.
     ///
     /// # Errors
     /// Why it is not valid.

@@ -1,15 +1,16 @@
-//! Who calls, and what they may do: credentials to a principal, and a principal to its rights.
+//! Authentication and authorization: maps credentials to a principal, and a principal to its rights.
 //!
-//! It is the shape of docs/contract.md, section 14. Nothing here reads a file or waits: texts come in, and what is in
-//! force is replaced as a whole.
+//! Implements docs/contract.md, section 14. Nothing here reads files or blocks: callers pass texts, and the trust store is
+//! replaced atomically.
 
+mod authenticator;
 mod authority;
 mod certificate;
-mod door;
 mod forwarded;
 mod guard;
 pub mod jwt;
 mod key_kind;
+mod key_refresh;
 mod lint;
 #[doc(hidden)]
 pub mod mangled;
@@ -23,12 +24,12 @@ mod rpcs;
 mod tls;
 mod token_ends;
 mod tokens;
-mod wanted;
 
+pub use self::authenticator::Authenticator;
 pub use self::authority::ClientAuthority;
 pub use self::certificate::Wrong;
-pub use self::door::Door;
 pub use self::guard::{Guard, Trust};
+pub use self::key_refresh::KeyRefresh;
 pub use self::lint::Warning;
 pub use self::peer::Peer;
 pub use self::principal::Identity;
@@ -39,11 +40,10 @@ pub use self::rpcs::Rpc;
 pub use self::tls::{OwnCertificate, Tls};
 pub use self::token_ends::Ending;
 pub use self::tokens::{NewToken, Tokens};
-pub use self::wanted::Wanted;
 
-/// The principal of everybody where nobody is authenticated.
+/// The principal of every caller if no source of identity is configured.
 pub const ANONYMOUS: &str = "anonymous";
-/// How far the clocks of who signs credentials and of who judges them may differ, in seconds.
+/// Leeway for clock differences between the issuer of a credential and this server, in seconds.
 pub const LEEWAY: u64 = 60;
 /// The longest name of a principal, in bytes.
 pub const PRINCIPAL_BYTES_MAX: usize = 512;

@@ -1,11 +1,11 @@
-//! A name, or what names begin with.
+//! Patterns: an exact name, or a prefix of names.
 
 use std::fmt;
 
-/// What a `*` at the end stands for: any rest, the empty one too.
+/// The wildcard at the end of a pattern: it matches any rest, also an empty one.
 const REST: char = '*';
 
-/// A name as it is, or, where it ends with `*`, all names that begin so.
+/// An exact name, or, if the text ends with `*`, all names with this prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     Exact(Box<str>),
@@ -30,7 +30,7 @@ impl Pattern {
                 Err(format!("{text:?} has more than one *: one at the end is all that can be"))
             }
             Some(prefix) => Ok(Pattern::Prefix(prefix.into())),
-            // A name like this may exist; who writes it here means something else.
+            // A name with a `*` inside may exist, but in this file it is most likely a mistake.
             None if text.contains(REST) => {
                 Err(format!("{text:?} has a * inside: it can stand at the end only"))
             }
@@ -45,12 +45,12 @@ impl Pattern {
         }
     }
 
-    /// Whether it stands for every name.
+    /// Whether it matches every name.
     pub(super) fn is_all(&self) -> bool {
         matches!(self, Pattern::Prefix(prefix) if prefix.is_empty())
     }
 
-    /// Whether every name that fits the other fits this one.
+    /// Whether it matches every name that the other matches.
     pub(super) fn covers(&self, other: &Pattern) -> bool {
         match (self, other) {
             (_, Pattern::Exact(name)) => self.fits(name),
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_at_the_end_stands_for_any_rest() {
+    fn fits_star_matches_any_rest() {
         for (pattern, name, fits) in [
             ("payments", "payments", true),
             ("payments", "payments2", false),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_the_reason() {
+    fn of_invalid_pattern_reports_reason() {
         for (text, says) in [
             ("", "is empty"),
             ("a*b", "inside"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn one_covers_another_where_nothing_is_left_out() {
+    fn covers_every_match_of_the_other() {
         for (wide, narrow, covers) in [
             ("*", "pay*", true),
             ("pay*", "pay*", true),

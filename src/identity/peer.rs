@@ -1,20 +1,20 @@
-//! The other end of a connection.
+//! The peer of a connection.
 
 use std::net::IpAddr;
 
 use rustls::pki_types::CertificateDer;
 
-/// The other end of a connection, as the connection itself shows it.
+/// The peer of a connection, as the connection itself shows it.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Its address.
     pub address: IpAddr,
-    /// Its certificate, and those between it and the authority's; empty: it showed none.
+    /// Its certificate and the intermediate ones; empty if it did not present a certificate.
     pub chain: Vec<CertificateDer<'static>>,
 }
 
 impl Peer {
-    /// One that showed no certificate.
+    /// A peer without a certificate.
     #[must_use]
     pub fn at(address: IpAddr) -> Peer {
         Peer { address, chain: Vec::new() }

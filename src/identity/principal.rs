@@ -2,7 +2,7 @@
 
 use super::rights::{Grants, Right, Whose};
 
-/// Who calls, and what they may do.
+/// A principal with its rights.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The name.

@@ -1,4 +1,4 @@
-//! Which proxies are trusted to say for whom they speak.
+//! The proxies that are trusted to forward the identities of their clients.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,19 +10,19 @@ use super::peer::Peer;
 
 const ENTRIES_MAX: usize = 256;
 
-/// The trusted proxies. None but these are asked for whom they speak, those of this machine neither.
+/// The trusted proxies. Forwarded identities of any other peer are ignored, also of one on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
     networks: Vec<IpNet>,
-    /// As [`Names::all`] tells them.
+    /// In the form of [`Names::all`].
     names: Vec<String>,
 }
 
 impl Proxies {
-    /// Each is an address, a network, or a name of a certificate.
+    /// Reads entries, each of which is an address, a network, or a name of a certificate.
     ///
     /// # Errors
-    /// All that is wrong.
+    /// All problems.
     pub fn read<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Proxies, Vec<String>> {
         let (mut proxies, mut problems) = (Proxies::default(), Vec::new());
         for (at, entry) in entries.into_iter().enumerate() {
@@ -39,7 +39,7 @@ impl Proxies {
                 }
             } else {
                 problems.push(format!(
-                    "`{entry}` is no address like 10.0.0.7, no network like 10.0.0.0/8, and no name of a certificate \
+                    "`{entry}` is not an address like 10.0.0.7, a network like 10.0.0.0/8, or a name of a certificate \
                      like spiffe://mesh/gateway or dns:gateway.example"
                 ));
             }
@@ -47,19 +47,19 @@ impl Proxies {
         if problems.is_empty() { Ok(proxies) } else { Err(problems) }
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty() && self.names.is_empty()
     }
 
-    /// Whether some are known by their certificates.
+    /// Whether some proxies are listed by the name of their certificate.
     #[must_use]
     pub fn has_names(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// Whether this one is one of them; its certificate was verified.
+    /// Whether a peer is a trusted proxy. Its certificate must have been verified.
     pub(super) fn trust(&self, peer: &Peer) -> bool {
         let address = peer.address.to_canonical();
         if self.networks.iter().any(|network| network.contains(&address)) {
@@ -72,17 +72,17 @@ impl Proxies {
 
 fn network(text: &str) -> Option<IpNet> {
     let network = IpNet::from_str(text).ok().or_else(|| IpAddr::from_str(text).ok().map(IpNet::from))?;
-    // A host's bits behind the prefix are a slip of the pen, which could trust more than was meant.
+    // Host bits after the prefix are a mistake, which could trust more than was meant.
     (network.network() == network.addr()).then_some(network)
 }
 
-/// Why a network is not meant.
+/// Why a network is not acceptable; `None` if it is.
 fn unfit(network: IpNet) -> Option<&'static str> {
     match network {
         _ if network.prefix_len() == 0 => Some(
-            "is every address: whoever reaches the server could call in anybody's name; name the proxies",
+            "is every address: every client that reaches the server could call in any name; name the proxies",
         ),
-        // A peer's address is told as IPv4 where it is one.
+        // The address of an IPv4 peer is never given as an IPv4-mapped IPv6 address.
         IpNet::V6(six) if six.addr().to_ipv4_mapped().is_some() => {
             Some("fits no address: write it as IPv4, like 10.0.0.0/8")
         }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_trusted_by_its_address_only_where_it_is_listed() {
+    fn trust_follows_the_list() {
         let proxies = Proxies::read(["10.1.0.0/16", "192.0.2.7", "2001:db8::/32"]).expect("proxies");
         for (address, trusted) in [
             ("10.1.2.3", true),
@@ -114,10 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_proxy_is_refused() {
+    fn read_invalid_proxy_is_refused() {
         for entry in ["", "10.0.0.1/8", "10.0.0.0/33", "gateway", "dns:", "https://gateway"] {
             let problems = Proxies::read([entry]).expect_err(entry);
-            assert!(problems.concat().contains(&format!("`{entry}` is no address")), "{problems:?}");
+            assert!(problems.concat().contains(&format!("`{entry}` is not an address")), "{problems:?}");
         }
         for (entry, says) in [
             ("0.0.0.0/0", "is every address"),

@@ -1,36 +1,35 @@
-//! Why somebody is not let in.
+//! Reasons for failed authentication.
 
 use std::fmt;
 
 use super::jwt;
 
-/// Why a credential names nobody. The texts are told to the caller and to the log: none of them holds a part of a
-/// credential.
+/// Why a call is not authenticated. The texts are returned to the caller and logged, and do not contain any part of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Nothing is presented.
+    /// No credential was presented.
     Missing,
     /// More than one `authorization` header.
     TwoAuthorizations,
     /// More than one forwarding header.
     TwoForwarded,
-    /// The `authorization` header is no bearer token.
+    /// The `authorization` header does not hold a bearer token.
     NoBearer,
-    /// No token of the file.
+    /// The token is not in the file.
     UnknownToken,
-    /// A token of the file whose end has passed.
+    /// The token of the file has expired.
     ExpiredToken,
-    /// A web token that is not valid.
+    /// The web token is not valid.
     WebToken(jwt::Refused),
-    /// A forwarding header without exactly one SPIFFE URI in its last element.
+    /// The forwarding header does not have exactly one SPIFFE URI in its last element.
     Forwarded,
-    /// A trusted proxy told nothing of who calls it.
+    /// A trusted proxy did not forward the identity of its client.
     NotForwarded,
-    /// The certificate is not, or not any more, one of the authority's: expired, revoked, or of another authority.
+    /// The certificate is not valid: expired, revoked, or signed by another authority.
     Certificate,
-    /// The certificate names nobody: not exactly one SPIFFE URI, and no DNS name.
+    /// The certificate does not name a principal: it has several SPIFFE URIs, or neither a SPIFFE URI nor a DNS name.
     Nameless,
-    /// The name is longer than a principal may be, or has characters that none has.
+    /// The name is too long for a principal, or has control or bidi characters.
     Name,
 }
 
@@ -57,7 +56,7 @@ impl fmt::Display for Refused {
                  authority signed it"
             }
             Refused::Nameless => {
-                "the client certificate names nobody: it needs exactly one spiffe:// URI, or a DNS name"
+                "the client certificate does not name a principal: it needs exactly one spiffe:// URI, or a DNS name"
             }
             Refused::Name => "the name in the credential is too long, or has characters that no name has",
         })

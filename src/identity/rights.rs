@@ -1,4 +1,4 @@
-//! The file of rights: which principal may do what, for which consumers. What no line allows is refused.
+//! The file of rights: which principal may do what, for which consumers. Default deny: what no line allows is refused.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const CONSUMER_BYTES_MAX: usize = 1_024;
 const LINES_MAX: usize = 10_000;
 const CONSUMERS_MAX: usize = 1_000;
 
-/// What somebody may do.
+/// A right of a principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
@@ -33,7 +33,7 @@ impl Right {
     /// All of them.
     pub const ALL: [Right; 4] = [Right::Claim, Right::Settle, Right::Read, Right::Admin];
 
-    /// Its word, as the file has it.
+    /// The word in the file.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Right {
         }
     }
 
-    /// Its place in [`Right::ALL`].
+    /// The index in [`Right::ALL`].
     const fn place(self) -> usize {
         match self {
             Right::Claim => 0,
@@ -61,20 +61,20 @@ impl fmt::Display for Right {
     }
 }
 
-/// What a right is needed on.
+/// The consumers on which a right is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose<'a> {
-    /// Any consumer: which ones comes later.
+    /// At least one consumer: the first check, before the request is read.
     Any,
     /// One consumer.
     Consumer(&'a str),
-    /// All consumers whose names begin so. Not empty.
+    /// All consumers with this prefix, which is not empty.
     Prefix(&'a str),
-    /// All consumers: no list of them would do.
+    /// All consumers: rights on single consumers or prefixes are not enough.
     All,
 }
 
-/// A line of the file as it is written.
+/// A line of the file, as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stated {
@@ -92,15 +92,15 @@ struct File {
 
 /// A line of the file: a `[[rights]]` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    /// Where it begins, from 1.
+pub(super) struct RightsLine {
+    /// The line number at which it begins, from 1.
     pub(super) number: usize,
     pub(super) principal: Pattern,
     pub(super) consumers: Vec<Pattern>,
     pub(super) may: Vec<Right>,
 }
 
-impl Line {
+impl RightsLine {
     fn allows(&self, right: Right, whose: Whose<'_>) -> bool {
         let fits = |pattern: &Pattern| match whose {
             Whose::Consumer(name) => pattern.fits(name),
@@ -112,13 +112,13 @@ impl Line {
     }
 }
 
-/// What is in force: the union of all lines that fit.
+/// All lines. A principal has the union of the rights of all lines that match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<RightsLine>,
 }
 
-/// The number of the line that holds this byte.
+/// The number of the line with this byte offset.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
@@ -136,7 +136,7 @@ impl Rights {
     /// Reads the file's text.
     ///
     /// # Errors
-    /// All that is wrong, each with its line.
+    /// All problems, each with its line.
     pub fn read(text: &str) -> Result<Rights, Vec<String>> {
         let File { rights } = toml::from_str(text).map_err(|error| vec![problem_of(text, &error)])?;
         if rights.len() > LINES_MAX {
@@ -153,19 +153,19 @@ impl Rights {
         if problems.is_empty() { Ok(Rights { lines }) } else { Err(problems) }
     }
 
-    /// What a principal may do.
+    /// The grants of a principal.
     #[must_use]
     pub fn of(&self, principal: &str) -> Grants {
         self.granted(&self.fitting(principal))
     }
 
-    /// The lines that fit a principal, by their places: many principals have the same.
+    /// The indexes of the lines that match a principal, a key under which many principals share their grants.
     pub(super) fn fitting(&self, principal: &str) -> Vec<usize> {
-        let fits = |(_, line): &(usize, &Line)| line.principal.fits(principal);
+        let fits = |(_, line): &(usize, &RightsLine)| line.principal.fits(principal);
         self.lines.iter().enumerate().filter(fits).map(|(at, _)| at).collect()
     }
 
-    /// What these lines allow together.
+    /// The union of what these lines allow.
     pub(super) fn granted(&self, places: &[usize]) -> Grants {
         let mut scopes: [Scope; 4] = Default::default();
         for line in places.iter().filter_map(|at| self.lines.get(*at)) {
@@ -188,7 +188,7 @@ impl Rights {
         })
     }
 
-    /// The first line that allows it, by its number; none: nothing does.
+    /// The number of the first line that allows it; `None` if no line does.
     #[must_use]
     pub fn line_for(&self, principal: &str, right: Right, whose: Whose<'_>) -> Option<usize> {
         let mut lines = self.lines.iter().filter(|line| line.principal.fits(principal));
@@ -196,7 +196,7 @@ impl Rights {
     }
 }
 
-fn line(number: usize, stated: Stated) -> Result<Line, Vec<String>> {
+fn line(number: usize, stated: Stated) -> Result<RightsLine, Vec<String>> {
     let Stated { principal, consumers, mut may } = stated;
     let mut problems = Vec::new();
     let principal = Pattern::of(&principal, PRINCIPAL_BYTES_MAX);
@@ -219,7 +219,9 @@ fn line(number: usize, stated: Stated) -> Result<Line, Vec<String>> {
     }
     may.dedup();
     match principal {
-        Ok(principal) if problems.is_empty() => Ok(Line { number, principal, consumers: patterns, may }),
+        Ok(principal) if problems.is_empty() => {
+            Ok(RightsLine { number, principal, consumers: patterns, may })
+        }
         Ok(_) | Err(()) => Err(problems),
     }
 }
@@ -245,7 +247,7 @@ impl Scope {
     }
 }
 
-/// What one principal may do.
+/// The grants of one principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grants(Option<Arc<[Scope; 4]>>);
 
@@ -261,7 +263,7 @@ impl Grants {
         match whose {
             _ if scope.all => true,
             Whose::All => false,
-            // Names alone never do: consumers that no call has named yet begin so, too.
+            // Exact names are never enough: consumers that were not seen yet may also have the prefix.
             Whose::Prefix(asked) => scope.prefixes.iter().any(|prefix| asked.starts_with(&**prefix)),
             Whose::Any => !scope.exact.is_empty() || !scope.prefixes.is_empty(),
             Whose::Consumer(name) => {
@@ -283,7 +285,7 @@ mod tests {
         [[rights]]\nprincipal = 'token:payments'\nconsumers = ['refunds']\nmay = ['admin']\n";
 
     #[test]
-    fn the_union_of_all_lines_that_fit_holds_and_nothing_else() {
+    fn grants_are_the_union_of_matching_lines() {
         let rights = Rights::read(FILE).expect("rights");
         let (one, many, all) = (Whose::Consumer, Whose::Prefix, Whose::All);
         for (principal, right, whose, line) in [
@@ -331,14 +333,14 @@ mod tests {
     }
 
     #[test]
-    fn each_right_is_found_at_its_place() {
+    fn right_index_matches_all() {
         for (place, right) in Right::ALL.into_iter().enumerate() {
             assert_eq!(right.place(), place, "{right}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn read_invalid_reports_line() {
         let section = |lines: &str| format!("\n[[rights]]\n{lines}\n");
         for (text, says) in [
             ("rights = 5".to_owned(), "line 1: "),

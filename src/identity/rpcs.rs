@@ -1,15 +1,15 @@
-//! Which right each RPC needs: the one table of it.
+//! The table of the right that each RPC needs.
 
 use super::rights::Right;
 
-/// An RPC of ours.
+/// An RPC of the ledger's services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rpc {
     /// Its name.
     pub name: &'static str,
-    /// The right that it needs on the consumers that it names; on all of them where it names none.
+    /// The right that it needs on the consumers that it names, or on all consumers if it does not name any.
     pub needs: Right,
-    /// Whether it is a stream, which may take long.
+    /// Whether it is a stream, which may be long-lived.
     pub streams: bool,
 }
 
@@ -50,11 +50,11 @@ const ROWS: &[(&str, Right)] = &[
     ("ResumeConsumers", Right::Admin),
 ];
 
-/// RPCs that only look where their request says `validate_only`, for which this right is enough.
+/// RPCs whose requests may set `validate_only`: those change nothing, and need only the right to read.
 const LOOKS: [&str; 2] = ["SetPolicy", "RaiseTokenOffset"];
 
 impl Rpc {
-    /// The right that is enough where a request only looks. `None` if no request of this RPC only looks.
+    /// The right that a request with `validate_only` needs. `None` if every request of this RPC needs the usual right.
     #[must_use]
     pub fn looks(self) -> Option<Right> {
         LOOKS.contains(&self.name).then_some(Right::Read)
@@ -65,7 +65,7 @@ impl Rpc {
         ROWS.iter().map(|&(name, needs)| Rpc { name, needs, streams: STREAMS.contains(&name) })
     }
 
-    /// The one of this name; none: there is no such RPC.
+    /// The RPC of this name; `None` if it does not exist.
     #[must_use]
     pub fn of(name: &str) -> Option<Rpc> {
         Rpc::all().find(|rpc| rpc.name == name)

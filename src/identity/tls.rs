@@ -1,4 +1,4 @@
-//! TLS of the server: from the texts of its files to what a handshake needs.
+//! TLS of the server: builds the handshake configuration from the texts of the files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::key_kind::{KeyKind, has_mark, uses_ed25519, why_not_pem};
 use super::peer::Peer;
 use super::refused::Refused;
 
-/// gRPC is HTTP/2. The HTTP door speaks both.
+/// ALPN protocols: gRPC needs HTTP/2; the HTTP listener supports both.
 const PROTOCOL: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
@@ -23,28 +23,28 @@ const HTTP1: &[u8] = b"http/1.1";
 const USABLE: &str =
     "which this server cannot use: make one for EC P-256, EC P-384 or RSA with 2048 to 4096 bits";
 
-/// The server's own certificate and key, which fit each other.
+/// The server's certificate and its matching key.
 #[derive(Clone, Debug)]
 pub struct OwnCertificate {
     key: Arc<CertifiedKey>,
-    /// When the certificate ends, or one between it and its authority's, in seconds since 1970.
+    /// When the certificate or an intermediate one expires, in seconds since 1970.
     ends_at: i64,
     name: Option<String>,
     uses_ed25519: bool,
 }
 
 impl OwnCertificate {
-    /// Whether Ed25519 is the kind of its key, or signed it: clients that do not take Ed25519 cannot connect.
+    /// Whether the chain uses Ed25519: clients that do not support it cannot connect.
     #[must_use]
     pub fn uses_ed25519(&self) -> bool {
         self.uses_ed25519
     }
 
-    /// From the texts of two files, as PEM: the certificate and those between it and its authority's, and its key. A
-    /// problem begins with the word for the file that has it, `cert` or `key`.
+    /// Reads the texts of two files, as PEM: the certificate with its intermediate ones, and its key. An error begins with the
+    /// word for the file at fault, `cert` or `key`.
     ///
     /// # Errors
-    /// What is wrong, without anything of a key.
+    /// What is wrong, without any part of the key.
     pub fn read(certificate: &[u8], key: &[u8]) -> Result<OwnCertificate, Wrong> {
         let chain = certificates(certificate).map_err(|text| ("cert", text))?;
         let ends_at = certificate::chain_ends_at(&chain);
@@ -77,16 +77,16 @@ impl OwnCertificate {
     }
 }
 
-/// What a handshake needs.
+/// The configuration of handshakes.
 #[derive(Clone)]
 pub struct Tls {
-    /// For the accept loop of gRPC.
+    /// For the gRPC listener.
     pub config: Arc<ServerConfig>,
-    /// For that of the HTTP door.
+    /// For the HTTP listener.
     pub http_config: Arc<ServerConfig>,
-    /// When the server's certificate ends, or one between it and its authority's, in seconds since 1970.
+    /// When the server's certificate or an intermediate one expires, in seconds since 1970.
     pub ends_at: i64,
-    /// A name that the server's certificate has, as a DNS name.
+    /// A DNS name of the server's certificate; `None` without one.
     pub name: Option<String>,
     clients: Option<ClientAuthority>,
 }
@@ -98,13 +98,13 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// With this certificate; clients are asked for one where there is an authority.
+    /// TLS with this certificate; clients are asked for a certificate if an authority is given.
     ///
     /// # Errors
-    /// The cryptography of this build cannot do it.
+    /// The cryptography of this build does not support it.
     pub fn new(own: &OwnCertificate, clients: Option<&ClientAuthority>) -> Result<Tls, String> {
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        // 1.2 and 1.3: there are no others.
+        // TLS 1.2 and 1.3: rustls does not support others.
         let builder =
             builder.with_protocol_versions(rustls::ALL_VERSIONS).map_err(|error| error.to_string())?;
         let builder = match clients {
@@ -121,7 +121,7 @@ impl Tls {
         Ok(Tls { config, http_config, ends_at, name, clients: clients.cloned() })
     }
 
-    /// When the first of the clients' revocation lists is to be followed by its next one, in seconds since 1970.
+    /// When the first of the clients' revocation lists expires (`nextUpdate`), in seconds since 1970.
     #[must_use]
     pub fn lists_end_at(&self) -> Option<i64> {
         self.clients.as_ref()?.lists_end_at
@@ -133,7 +133,7 @@ impl Tls {
         self.clients.is_some()
     }
 
-    /// Whether a certificate that was shown is valid now.
+    /// Checks that the certificate of a peer is valid now.
     pub(super) fn verify(&self, peer: &Peer, now: UnixTime) -> Result<(), Refused> {
         let (Some(clients), Some((own, between))) = (&self.clients, peer.chain.split_first()) else {
             return Err(Refused::Certificate);

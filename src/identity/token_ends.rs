@@ -1,33 +1,33 @@
-//! The ends of tokens: how the file writes them, and which of them are near.
+//! The expiry of tokens: its format in the file, and tokens that expire soon.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// An end is warned of from this long before it on, in seconds: 14 days.
+/// How long before the expiry of a token warnings begin, in seconds: 14 days.
 const WARNED_BEFORE: u64 = 14 * DAY;
 const DAY: u64 = 86_400;
 
-/// An instant as the file has it, such as `2027-03-01T00:00:00Z`, in seconds since 1970; `None` if it is not one. A
-/// fraction of a second is left out.
+/// Parses an instant of the file, such as `2027-03-01T00:00:00Z`, to seconds since 1970; `None` if it is malformed. Fractions
+/// of a second are dropped.
 pub(super) fn instant(text: &str) -> Option<u64> {
     let at = humantime::parse_rfc3339(text).ok()?;
     at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
-/// The same instant, as the file has it.
+/// Formats an instant for the file.
 pub(super) fn written(seconds: u64) -> String {
     let at: Option<SystemTime> = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     at.map_or_else(String::new, |at| humantime::format_rfc3339_seconds(at).to_string())
 }
 
-/// A token that has ended, or ends soon.
+/// A token that has expired, or expires soon.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ending {
-    /// Its end, in seconds since 1970. The server accepts it for 60 seconds more.
+    /// The expiry in seconds since 1970. The server accepts the token for 60 seconds more (leeway).
     pub expires: u64,
-    /// Whom it stands for.
+    /// The principal of the token.
     pub principal: String,
-    /// Days until its end, rounded up; `None` if it has ended.
+    /// Days until the expiry, rounded up; `None` if it has expired.
     pub days: Option<u64>,
 }
 
@@ -47,8 +47,7 @@ impl fmt::Display for Ending {
     }
 }
 
-/// Of tokens, by their principals and ends, those that have ended at this second since 1970, or end within 14 days; by
-/// their ends.
+/// The tokens that have expired at this second since 1970, or expire within 14 days, ordered by expiry.
 pub(super) fn ending<'a>(all: impl Iterator<Item = (&'a str, u64)>, now: u64) -> Vec<Ending> {
     let mut near: Vec<Ending> = all
         .filter(|(_, expires)| *expires <= now.saturating_add(WARNED_BEFORE))
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_an_instant_in_utc() {
+    fn instant_must_be_utc() {
         for (text, seconds) in [
             ("1970-01-01T00:00:00Z", Some(0)),
             ("2027-03-01T00:00:00Z", Some(1_803_859_200)),
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_or_ends_within_two_weeks_is_named() {
+    fn ending_returns_expired_and_soon_expiring() {
         let now = 1_803_859_200;
         let all = [
             ("token:later", now + WARNED_BEFORE + 1),

@@ -1,4 +1,4 @@
-//! The file of bearer tokens: of each, its hash alone.
+//! The file of bearer tokens: it holds only their hashes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::rights::problem_of;
 use super::token_ends::{Ending, ending, instant, written};
 use crate::common::random;
 
-/// What a token of ours begins with, so that a scanner of leaked secrets can find it.
+/// The prefix of tokens, so that scanners for leaked secrets can find them.
 const PREFIX: &str = "ilt_";
-/// As many as nobody can guess.
+/// The random part of a token: 256 bits cannot be guessed.
 const SECRET_BYTES: usize = 32;
 const HASH_PREFIX: &str = "sha256:";
-/// The names in a table of the file.
+/// The names of fields in the file.
 const HASH: &str = "hash";
 const EXPIRES: &str = "expires";
 const HASH_BYTES: usize = 32;
-/// An old and a new one, while a name's token is replaced.
-const VALID_AT_ONCE_MAX: usize = 2;
+/// Two valid tokens for each name, so that a token can be replaced without an interruption.
+const VALID_TOKENS_MAX: usize = 2;
 const NAMES_MAX: usize = 10_000;
 const NAME_BYTES_MAX: usize = 64;
 
@@ -41,23 +41,23 @@ struct File {
     tokens: BTreeMap<String, Vec<Value>>,
 }
 
-/// Whom a token stands for, and until when.
+/// The principal of a token, and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownToken {
     pub(super) principal: Arc<str>,
-    /// Its end, in seconds since 1970; `None` if it has no end.
+    /// The expiry in seconds since 1970; `None` if it does not expire.
     pub(super) expires: Option<u64>,
 }
 
-/// The tokens of the file: the hash of each, and whom it stands for.
+/// The tokens of the file, by hash.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(HashMap<Hash, Known>);
+pub struct Tokens(HashMap<Hash, KnownToken>);
 
 impl Tokens {
     /// Reads the file's text.
     ///
     /// # Errors
-    /// All that is wrong.
+    /// All problems.
     pub fn read(text: &str) -> Result<Tokens, Vec<String>> {
         let File { tokens } = toml::from_str(text).map_err(|error| vec![problem_of(text, &error)])?;
         if tokens.len() > NAMES_MAX {
@@ -68,9 +68,9 @@ impl Tokens {
             if let Err(text) = checked_name(name) {
                 problems.push(format!("tokens.{name:?}: {text}"));
             }
-            if hashes.is_empty() || hashes.len() > VALID_AT_ONCE_MAX {
+            if hashes.is_empty() || hashes.len() > VALID_TOKENS_MAX {
                 problems.push(format!(
-                    "tokens.{name:?}: has {} hashes, must have 1 or {VALID_AT_ONCE_MAX}: the old token's and the new \
+                    "tokens.{name:?}: has {} hashes, must have 1 or {VALID_TOKENS_MAX}: the old token's and the new \
                      one's; without any, leave the name out",
                     hashes.len()
                 ));
@@ -80,11 +80,11 @@ impl Tokens {
                 let principal = Arc::clone(&principal);
                 match entry(value) {
                     Ok((hash, _)) if hash == Hash::from(Sha256::digest(b"")) => problems.push(format!(
-                        "tokens.{name:?}: a value is the hash of nothing: whoever sends no token behind `Bearer` would \
-                         be let in"
+                        "tokens.{name:?}: a value is the hash of the empty text: a client that sends an empty token after `Bearer` \
+                         would be accepted"
                     )),
                     Ok((hash, expires)) => {
-                        if found.insert(hash, Known { principal, expires }).is_some() {
+                        if found.insert(hash, KnownToken { principal, expires }).is_some() {
                             problems.push(format!("tokens.{name:?}: a hash stands in the file twice"));
                         }
                     }
@@ -95,9 +95,9 @@ impl Tokens {
         if problems.is_empty() { Ok(Tokens(found)) } else { Err(problems) }
     }
 
-    /// Whom the token of this hash stands for, whether it has ended or not.
-    pub(super) fn known(&self, hash: &Hash) -> Option<&Known> {
-        // Who does not have the token cannot aim at a hash: how long the look-up takes tells nothing.
+    /// The token with this hash, also if it has expired.
+    pub(super) fn known(&self, hash: &Hash) -> Option<&KnownToken> {
+        // A look-up by hash is safe against timing attacks: without the token, a caller cannot choose the hash.
         self.0.get(hash)
     }
 
@@ -110,19 +110,19 @@ impl Tokens {
         all
     }
 
-    /// The tokens that have ended at this second since 1970, or end within 14 days; by their ends.
+    /// The tokens that have expired at this second since 1970, or expire within 14 days, ordered by expiry.
     #[must_use]
     pub fn ending(&self, now: u64) -> Vec<Ending> {
         ending(self.ends(), now)
     }
 
-    /// The first end of a token, in seconds since 1970; `None` if no token has an end.
+    /// The first expiry of a token, in seconds since 1970; `None` if no token expires.
     #[must_use]
     pub fn first_end(&self) -> Option<u64> {
         self.ends().map(|(_, expires)| expires).min()
     }
 
-    /// The principal and the end of each token that has an end.
+    /// The principal and the expiry of each token that expires.
     fn ends(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.values().filter_map(|known| Some((&*known.principal, known.expires?)))
     }
@@ -132,7 +132,7 @@ fn principal(name: &str) -> String {
     format!("token:{name}")
 }
 
-/// A name goes into logs and into the file of rights.
+/// Checks a name, which appears in logs and in the file of rights.
 fn checked_name(name: &str) -> Result<(), String> {
     let sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(sound) {
@@ -143,7 +143,7 @@ fn checked_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A token of the file: its hash, or a table of its hash and its end.
+/// Reads a token of the file: its hash, or a table with hash and expiry.
 fn entry(value: &Value) -> Result<(Hash, Option<u64>), String> {
     let no_hash = || {
         format!(
@@ -153,7 +153,7 @@ fn entry(value: &Value) -> Result<(Hash, Option<u64>), String> {
     let of = |value: Option<&Value>| value.and_then(Value::as_str).and_then(hash_of).ok_or_else(no_hash);
     let Some(table) = value.as_table() else { return Ok((of(Some(value))?, None)) };
     if let Some(name) = table.keys().find(|name| !matches!(name.as_str(), HASH | EXPIRES)) {
-        // A name that is not known may be a token.
+        // An unknown name may be a secret token, so it is not quoted.
         let said = if name.len() > NAME_BYTES_MAX { "a long name" } else { "a name" };
         return Err(format!("a value has {said} other than `{HASH}` and `{EXPIRES}`"));
     }
@@ -176,32 +176,32 @@ fn hash_of(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-/// A token that was just made: it is shown once.
+/// A newly generated token: it is shown once.
 #[derive(Debug)]
 pub struct NewToken {
-    /// What its holder sends.
+    /// The token, which its holder sends.
     pub token: String,
-    /// What stands in the file.
+    /// The hash in the file.
     pub hash: String,
-    /// Whom it stands for.
+    /// The principal of the token.
     pub principal: String,
-    /// The line of the file: its name, its hash, and its end, where it has one.
+    /// The line for the file: name, hash, and expiry if it has one.
     pub line: String,
 }
 
 impl NewToken {
-    /// A new token for this name, without an end.
+    /// Generates a token for this name that does not expire.
     ///
     /// # Errors
-    /// The name cannot be one, or the system has no random bytes.
+    /// The name is not valid, or the system does not provide random bytes.
     pub fn make(name: &str) -> Result<NewToken, String> {
         NewToken::until(name, None)
     }
 
-    /// A new token for this name, with an end in seconds since 1970.
+    /// Generates a token for this name, with an expiry in seconds since 1970.
     ///
     /// # Errors
-    /// The name cannot be one, or the system has no random bytes.
+    /// The name is not valid, or the system does not provide random bytes.
     pub fn until(name: &str, expires: Option<u64>) -> Result<NewToken, String> {
         checked_name(name)?;
         let secret: [u8; SECRET_BYTES] = random::secret()?;
@@ -211,7 +211,7 @@ impl NewToken {
             None => format!("\"{hash}\""),
             Some(at) => format!("{{ {HASH} = \"{hash}\", {EXPIRES} = {} }}", written(at)),
         };
-        // A dot would part a bare key in two.
+        // A dot would split a bare TOML key in two.
         let key = if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() };
         Ok(NewToken { token, hash, principal: principal(name), line: format!("{key} = [{value}]") })
     }
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_that_was_made_is_known_by_its_hash() {
+    fn made_token_is_known_by_its_hash() {
         let (one, other) =
             (NewToken::make("payments").expect("a token"), NewToken::make("payments").expect("a token"));
         assert_ne!(one.token, other.token);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_new_token_is_read_with_its_end() {
+    fn line_of_new_token_is_read_with_its_expiry() {
         for (name, expires) in [("payments", None), ("payments", Some(1_803_859_200)), ("pay.eu", Some(0))] {
             let made = NewToken::until(name, expires).expect("a token");
             let tokens = Tokens::read(&format!("[tokens]\n{}\n", made.line)).expect("tokens");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_what_stands_there() {
+    fn errors_do_not_quote_secret_values() {
         let digits = |digit: &str| format!("sha256:{}", digit.repeat(64));
         let (one, two, three) = (digits("1"), digits("2"), digits("3"));
         for (text, says) in [
@@ -268,7 +268,7 @@ mod tests {
             (
                 "[tokens]\na = ['sha256:E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855']"
                     .into(),
-                "is the hash of nothing",
+                "is the hash of the empty text",
             ),
             ("[tokens]\na = [5]".into(), "is not `sha256:`"),
             ("[tokens]\na = [{}]".into(), "is not `sha256:`"),

@@ -33,7 +33,7 @@ use self::edge::services::Services;
 use self::edge::waits::HttpWaits;
 use self::ledger::LedgerRpc;
 use crate::accounts::{AccountLimits, Accounts, RoomForClaims};
-use crate::identity::{Door, Guard};
+use crate::identity::{Authenticator, Guard};
 use crate::ledger::Ledger;
 use crate::listener::{self, AcceptOptions, ConnectionPermits, Protocols};
 use crate::proto;
@@ -194,7 +194,7 @@ pub async fn serve(
         let service_of = move |peer, account, leaving| {
             let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Services::new(first, others.clone());
-            let entrance = Entrance::new(Door::new(doors.clone(), peer), account, &waits, leaving);
+            let entrance = Entrance::new(Authenticator::new(doors.clone(), peer), account, &waits, leaving);
             Edge::new(services, edge, &calls, entrance, traces.clone())
         };
         let accept = accept(permits, Protocols::Grpc);
@@ -213,7 +213,7 @@ pub async fn serve(
             let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Translated::new(Services::new(first, others.clone()));
             let entrance =
-                Entrance::new(Door::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
+                Entrance::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
             let edge =
                 Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, entrance, traces.clone());
             HttpDoor::new(edge, account, doors.clone(), methods.clone(), hosts.clone())

@@ -1,4 +1,4 @@
-//! The addresses in force, for a program that has started a server on ports that the system chose.
+//! The addresses in force, for a program that started a server on ports chosen by the system.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// One line, by the names of the settings; `null` where nothing listens.
+    /// One line of JSON, by the names of the settings; `null` for a listener that is off.
     pub(super) fn json(&self) -> String {
         let text = |address: SocketAddr| address.to_string();
         serde_json::json!({

@@ -1,4 +1,4 @@
-//! What is typed to run and tend a server.
+//! The commands that run and maintain a server.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,7 +11,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::runtime::Builder;
 
 use super::config::{
-    AdminListen, Config, Database, Given, HttpListen, InForce, Known, Settings, Typed, unknown_variables,
+    AdminListen, ArgumentSources, Config, Database, Given, HttpListen, InForce, KnownVariables, Settings,
+    unknown_variables,
 };
 use super::failure::Failure;
 use super::health::{self, HealthArgs};
@@ -20,23 +21,24 @@ use super::telemetry::{self, LogArgs};
 use super::trust::Files;
 use super::{backup, memory, migrate, serve};
 
-/// What is wrong with flags, variables or the file: as for a flag that does not exist.
+/// Exit code for wrong flags, variables or files: that of an unknown flag.
 const WRONGLY_CALLED: u8 = 2;
-/// A server that a signal ends before it served has done all that it was asked to do.
+/// Exit code of a server that a signal ends before it serves: success, since it did all that it was asked to do.
 const ENDED_BEFORE: u8 = 0;
-/// A `migrate` or a check that a signal ends has not.
+/// Exit code of a `migrate` or a check that a signal ends: failure, since it is incomplete.
 const UNDONE: u8 = 1;
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
-/// In the place of an address, for what does not listen.
+/// Stands in for the address of a command that does not listen.
 const LISTENS_NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// How long the end of a process waits for what still blocks a thread.
+/// How long the end of the process waits for blocked threads.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
-/// What runs and tends a server.
+/// The commands that run and maintain a server.
 #[derive(Subcommand)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "each text is also its command's help")]
 pub enum ServerCommand {
-    /// Serve until SIGTERM or SIGINT; with SIGHUP, files of TLS, tokens and rights are read again. Policies are read from the file: [policy] and [consumers."NAME"]
+    /// Serve until SIGTERM or SIGINT; with SIGHUP, files of TLS, tokens and rights are read again. Policies are read from the
+    /// file: [policy] and [consumers."NAME"]
     Serve {
         /// The configuration
         #[command(flatten)]
@@ -97,11 +99,11 @@ pub enum ServerCommand {
     Health(HealthArgs),
 }
 
-/// Flags come before the environment, the environment before the file.
+/// Flags take precedence over the environment, and the environment over the file.
 #[derive(clap::Args)]
 pub struct ConfigArgs {
     #[command(flatten)]
-    typed: Typed,
+    arguments: ArgumentSources,
     #[allow(clippy::doc_markdown, reason = "it is also the flag's help")]
     /// A TOML file with any of these settings (as snake_case) and the policies
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONFIG", value_name = "FILE", value_parser = path())]
@@ -127,13 +129,13 @@ impl ServerCommand {
 
     /// Runs the command, and reports why it fails.
     #[must_use]
-    pub fn run(self, variables: &Known) -> ExitCode {
+    pub fn run(self, variables: &KnownVariables) -> ExitCode {
         let code = self.carry_out(variables);
         telemetry::end();
         code
     }
 
-    fn carry_out(self, variables: &Known) -> ExitCode {
+    fn carry_out(self, variables: &KnownVariables) -> ExitCode {
         match self {
             ServerCommand::Serve { config, check_config, accept_loss, ephemeral } => {
                 let log = config.log.clone();
@@ -202,26 +204,26 @@ impl ServerCommand {
     }
 }
 
-/// Carries out work on so many threads of its own.
+/// Runs work on a separate runtime with this number of threads.
 fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
     let mut builder = Builder::new_multi_thread();
-    // What other threads wake up, and what had no room in a thread's own queue, comes first: by default it waits for up to
-    // 60 tasks of that queue, each of which may fill it up again.
+    // The global queue has priority. It holds tasks that other threads wake up, and those that overflow a thread's local queue.
+    // By default they wait for up to 60 tasks of the local queue, each of which may fill it up again.
     builder.worker_threads(threads).global_queue_interval(1).enable_all();
     let runtime = builder.build();
     let runtime = runtime.map_err(|error| format!("the runtime cannot start: {error}"))?;
     let done = runtime.block_on(work);
-    // A look-up of a name, say, may take longer than anybody waits for it.
+    // A blocking call, such as a DNS look-up, may take longer than its caller waits.
     runtime.shutdown_timeout(ENDS_WITHIN);
     done
 }
 
-/// A path that may be empty: then it is reported like any other wrong setting, by the name of its variable.
+/// A path that may be empty: an empty one is reported like any other wrong setting, with the name of its variable.
 fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
-/// Reports all that is wrong.
+/// Reports all problems.
 fn wrong(log: &LogArgs, texts: &[String]) -> ExitCode {
     for text in texts {
         log.report(text);
@@ -240,10 +242,10 @@ fn ended(log: &LogArgs, done: Result<(), Failure>) -> ExitCode {
 }
 
 impl ConfigArgs {
-    /// Carries out a command on the store that does not serve. `interrupted`: what a signal to end leaves, and what to do.
+    /// Runs a command on the store that does not serve. `interrupted` describes what a signal leaves behind, and what to do.
     fn tend(
         mut self,
-        variables: &Known,
+        variables: &KnownVariables,
         interrupted: &'static str,
         work: impl AsyncFnOnce(Config, &LogArgs) -> Result<(), Failure>,
     ) -> ExitCode {
@@ -257,7 +259,7 @@ impl ConfigArgs {
         if let Err(problem) = received {
             return ended(&log, Err(problem.into()));
         }
-        // It listens nowhere: an address that is refused to a server is no fault of it.
+        // The command does not listen: an address that a server may not use is not an error here.
         self.settings.listen = Some(Given::Value(LISTENS_NOWHERE));
         self.settings.admin_listen = Some(Given::Value(AdminListen::default()));
         self.settings.http_listen = Some(Given::Value(HttpListen::Off));
@@ -268,8 +270,8 @@ impl ConfigArgs {
         }
     }
 
-    /// Starts the logs, and checks everything; all that is wrong is reported.
-    fn load(self, variables: &Known) -> Result<(Config, InForce), ExitCode> {
+    /// Starts the logs, checks the configuration, and reports all problems.
+    fn load(self, variables: &KnownVariables) -> Result<(Config, InForce), ExitCode> {
         let wrong_log = self.log.start().err();
         // Before the first secret is read.
         memory::keep_to_itself();
@@ -290,12 +292,12 @@ impl ConfigArgs {
                 );
             }
         }
-        let checked = Config::check(*self.settings, self.typed, self.config.as_deref());
+        let checked = Config::check(*self.settings, self.arguments, self.config.as_deref());
         let (checked, mut problems) = match checked {
             Ok(checked) => (Some(checked), Vec::new()),
             Err(problems) => (None, problems),
         };
-        problems.sort_by(|one, other| one.place.cmp(&other.place));
+        problems.sort_by(|one, other| one.source.cmp(&other.source));
         let texts = wrong_log.into_iter().chain(problems.iter().map(ToString::to_string));
         let texts: Vec<String> = texts.collect();
         checked.filter(|_| texts.is_empty()).ok_or_else(|| wrong(&self.log, &texts))

@@ -1,4 +1,4 @@
-//! `backup` and `restore`: a ledger of `SQLite` as one file.
+//! The commands `backup` and `restore` of an `SQLite` ledger.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::telemetry::LogArgs;
 use crate::common::program::program;
 use crate::store::SqliteStore;
 
-/// Copies the ledger, while its server may go on.
+/// Backs up the ledger, while its server may go on.
 ///
 /// # Errors
 /// What is wrong, and with which setting.
@@ -27,7 +27,7 @@ pub(super) async fn backup(config: &Config, to: &Path, replaces: bool, log: &Log
     log.print(&text, &json)
 }
 
-/// Puts a backup in the place of the ledger, while no server runs.
+/// Replaces the ledger with a backup, while no server runs.
 ///
 /// # Errors
 /// What is wrong, and with which setting.
@@ -58,7 +58,7 @@ pub(super) async fn restore(
     log.print(&text, &json)
 }
 
-/// The file of the ledger, which must be one.
+/// The file of the ledger, which must be an `SQLite` ledger.
 fn file(config: &Config) -> Result<&Path, Failure> {
     match &config.database {
         Database::Sqlite { path, .. } => Ok(path),

@@ -1,6 +1,6 @@
-//! Lines that libraries log: the exporter of traces a line or two of each export that fails, and the driver a line of each
-//! notice of Postgres, one for each statement where a server's extension sends them. One of each kind a second is written,
-//! with the number of those that were held back since the one before.
+//! Rate-limited log lines of libraries: the exporter of traces logs a line or two for each failed export, and the driver one
+//! for each notice of Postgres, which an extension of the server may send for each statement. One line of each kind is written
+//! per second, with the number of lines suppressed since the previous one.
 
 use std::fmt;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::common::log_limit::LogLimitByKind;
 
-/// A format of log lines that writes few lines of the libraries named above. A filter could not add the number to a line.
+/// A log format that limits the lines of these libraries. A filter could not add the number of suppressed lines to a line.
 pub(super) struct Bounded<F> {
     format: F,
     json: bool,

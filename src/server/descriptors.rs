@@ -1,25 +1,25 @@
-//! Open files: each connection is one, those of the plain HTTP port too, and the store needs some.
+//! File descriptors: each connection needs one, also those of the observe listener, and the store needs some.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The open files kept for the store, the logs and the listeners.
+/// Descriptors reserved for the store, the logs and the listeners.
 const KEPT: u64 = 32;
-/// Of this number of open files the plain HTTP port may use one, within these bounds.
+/// The observe listener may use one of this number of descriptors, within these bounds.
 const OBSERVED_ONE_OF: u64 = 8;
 const OBSERVED_MIN: u64 = 32;
 const OBSERVED_MAX: u64 = 256;
 
-/// How many connections fit.
+/// The number of connections that fit the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fitting {
-    /// Of clients.
+    /// Connections of clients.
     pub(crate) connections: usize,
-    /// Of the plain HTTP port.
+    /// Connections of the observe listener.
     pub(crate) observed: usize,
 }
 
-/// Raises the limit of open files to what this process may have, and says how many connections fit: never
-/// more than `connections_max`.
+/// Raises the soft limit of open files (`RLIMIT_NOFILE`) to the hard limit; returns the number of connections that fit, at most
+/// `connections_max`.
 #[must_use]
 pub(crate) fn connections(connections_max: usize) -> Fitting {
     let limit = getrlimit(Resource::Nofile);
@@ -42,7 +42,7 @@ pub(crate) fn connections(connections_max: usize) -> Fitting {
     fitting
 }
 
-/// How many connections fit; none as the limit: there is none.
+/// The number of connections that fit; `None` means no limit of files.
 fn fitting(connections_max: usize, files: Option<u64>) -> Fitting {
     let files = files.unwrap_or(u64::MAX);
     let observed = (files / OBSERVED_ONE_OF).clamp(OBSERVED_MIN, OBSERVED_MAX);
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_kept_for_the_store() {
+    fn fitting_reserves_files_for_the_store() {
         for (setting, files, connections, observed) in [
             (1_000, Some(100), 36, 32),
             (20, Some(100), 20, 32),

@@ -1,15 +1,15 @@
-//! Why a command of the server failed, and with which exit code.
+//! Failures of the server's commands, with their exit codes.
 
 use std::process::ExitCode;
 
 use crate::store::{Fault, StoreError};
 
-/// The store needs a newer version of this program: to start this one again cannot help.
+/// Exit code: the store needs a newer version of this program, so a restart cannot help.
 const OUTDATED: u8 = 8;
 
-/// Why a command failed, in words for people.
+/// Why a command failed, as text for people.
 pub(super) enum Failure {
-    /// What is wrong, and with which setting.
+    /// The problem, with the setting's name.
     Wrong(String),
     /// The store does not serve this binary.
     Outdated(String),
@@ -29,7 +29,7 @@ impl Failure {
         }
     }
 
-    /// An error of the store, and where the store is.
+    /// An error of the store, with its location.
     pub(super) fn of_store(place: &str, error: &StoreError) -> Failure {
         match error {
             StoreError::NotApplied(fault @ Fault::Outdated(_)) => {

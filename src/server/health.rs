@@ -1,4 +1,4 @@
-//! `health`: whether a server serves; and how to ask one, as its start tells.
+//! The command `health`: asks a server whether it serves; and the hint for it at the start of a server.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -16,8 +16,8 @@ use crate::identity::Tls;
 
 const NO_TLS: &str = "https:// is for a server that speaks TLS";
 
-/// Which server, and what of it. The variables of the operators' commands name another server than this one: none of
-/// them counts here.
+/// The server and the service to ask about. The variables of the operators' commands may name another server, and are not used
+/// here.
 #[derive(clap::Args)]
 pub struct HealthArgs {
     /// The server: HOST:PORT, or https://HOST:PORT where it speaks TLS
@@ -35,8 +35,7 @@ pub struct HealthArgs {
     service: String,
 }
 
-/// The command that asks the server at this address, for people to paste. Who signed the certificate is known to them
-/// alone.
+/// The command that asks the server at this address, for people to paste. Only they know the certificate's authority.
 pub(super) fn command(address: &str, tls: Option<&Tls>) -> String {
     let program = program();
     match tls {
@@ -51,7 +50,7 @@ pub(super) fn command(address: &str, tls: Option<&Tls>) -> String {
 /// Asks a server whether it serves.
 ///
 /// # Errors
-/// It does not, or does not answer.
+/// The server does not serve, or does not answer.
 pub(super) async fn health(args: &HealthArgs, within: Duration) -> Result<(), String> {
     let (address, endpoint) = (&args.address, args.endpoint()?);
     let asked = async {
@@ -59,7 +58,7 @@ pub(super) async fn health(args: &HealthArgs, within: Duration) -> Result<(), St
         let mut client = HealthClient::new(channel);
         let request = HealthCheckRequest { service: args.service.clone() };
         client.check(request).await.map_err(|status| match status.source() {
-            // It did not come from the server: the connection broke.
+            // The status was not sent by the server: the connection broke.
             Some(_) => format!("{address}: {}; {NO_TLS}", status.message()),
             None => format!("{address}: {}", status.message()),
         })
@@ -121,7 +120,7 @@ fn unreachable(address: &str, error: &dyn Error) -> String {
     format!("{address}: {said}; is the server running? Name another with --address; {NO_TLS}")
 }
 
-/// What an error says, and what caused it.
+/// An error with its causes.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,10 +1,10 @@
-//! The queue between the threads that log and standard error: the reader of standard error may stall, and no thread that
-//! serves waits for it. One thread writes; lines beyond the bound are dropped, counted, and reported once the log flows
-//! again.
+//! A bounded queue between the threads that log and standard error: the reader of standard error may stall, and threads that
+//! serve calls must not wait for it. A single thread writes; lines beyond the bound are dropped, counted, and reported when the
+//! log flows again.
 //!
-//! Not `tracing-appender`: the end of its guard prints to standard output where the queue is full, and that is often the
-//! same stalled pipe; its bound is a number of lines of any length; and it drops what is left of a line where a write is
-//! refused for a moment, as by a pipe that another process has set to be non-blocking.
+//! Not `tracing-appender`: if the queue is full, dropping its guard prints to standard output, which is often the same stalled
+//! pipe; its bound is a number of lines of any length; and it drops the rest of a line if a write would block, as on a pipe that
+//! another process has set to non-blocking.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -17,18 +17,18 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::common::patient_write::write_all;
 
-/// How many bytes wait, those that are being written included: some 4,000 lines.
+/// The maximum number of queued bytes, including those being written: some 4,000 lines.
 const BYTES_MAX: usize = 1_024 * 1_024;
-/// How long the end of the process waits for its log.
+/// How long the end of the process waits for its log to be written.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// How often the log reports that lines were dropped.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// The queue before standard error.
+/// The queue for standard error.
 static QUEUE: OnceLock<LogQueue> = OnceLock::new();
 
 thread_local! {
-    /// Whether this is the thread that writes: its report has room beyond the bound.
+    /// Whether this is the writer thread: its report may exceed the bound.
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -47,15 +47,15 @@ struct Shared {
 #[derive(Default)]
 struct State {
     lines: Vec<u8>,
-    /// The bytes that the writer has taken and not written yet.
+    /// The number of bytes that the writer has taken and not written yet.
     writing: usize,
-    /// The number of lines that were dropped or could not be written, and of those that the log has reported.
+    /// The number of lines that were dropped or could not be written, and the number of those that the log has reported.
     dropped: u64,
     reported: u64,
 }
 
 impl LogQueue {
-    /// The one before standard error; its thread begins with the first call.
+    /// The queue for standard error; the first call starts its thread.
     pub(super) fn of_stderr() -> LogQueue {
         QUEUE.get_or_init(|| LogQueue::before(io::stderr())).clone()
     }
@@ -67,7 +67,7 @@ impl LogQueue {
             written: Condvar::new(),
         }));
         let writer = queue.clone();
-        // Without a thread all lines beyond the bound are dropped and counted; the server serves.
+        // Without the thread, all lines beyond the bound are dropped and counted; the server still serves.
         let _started = thread::Builder::new().name("log".into()).spawn(move || writer.write_all_to(out));
         queue
     }
@@ -93,7 +93,7 @@ impl LogQueue {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all lines are written, at most for a bounded time.
+    /// Waits until all lines are written, for a bounded time.
     fn wait_until_written(&self, within: Duration) {
         let waits = |state: &mut State| state.writing > 0 || !state.lines.is_empty();
         drop(self.0.written.wait_timeout_while(self.state(), within, waits));
@@ -104,7 +104,7 @@ impl LogQueue {
         let (mut flows, mut arrived, mut reported_at, mut torn) = (true, 0, None::<Instant>, false);
         loop {
             let lines = self.taken(flows);
-            // What comes after half a line begins a line.
+            // After half a line, begin a new line.
             torn = torn && write_all(&mut out, &mut &b"\n"[..]).is_err();
             let mut rest = &*lines;
             flows = write_all(&mut out, &mut rest).is_ok();
@@ -114,7 +114,7 @@ impl LogQueue {
             if flows {
                 arrived = state.reported;
             } else {
-                // A disk that is full, or a log that is closed. The last report may be among them.
+                // The disk is full, or the log is closed. The last report may be among the lost lines.
                 state.dropped += rest.split_inclusive(|byte| *byte == b'\n').count() as u64;
                 state.reported = arrived;
             }
@@ -124,7 +124,7 @@ impl LogQueue {
             if state.lines.is_empty() {
                 self.0.written.notify_all();
             }
-            // The report is a line of the log like any other: this thread adds it to the queue.
+            // The report is an ordinary line of the log, which this thread adds to the queue.
             drop(state);
             if dropped > 0 {
                 reported_at = Some(Instant::now());
@@ -136,8 +136,7 @@ impl LogQueue {
         }
     }
 
-    /// The lines that wait, as soon as there are some; none, now and then, while the log flows and drops are not reported
-    /// yet.
+    /// Waits for lines and takes them. While the log flows and drops are not reported yet, it returns empty from time to time.
     fn taken(&self, flows: bool) -> Vec<u8> {
         let waits = |state: &mut State| state.lines.is_empty();
         let state = self.state();
@@ -153,13 +152,13 @@ impl LogQueue {
     }
 }
 
-/// Whether the end of what was written is half a line.
+/// Whether the written part ends within a line.
 fn is_torn(lines: &[u8], rest: &[u8]) -> bool {
     let written = lines.strip_suffix(rest).unwrap_or_default();
     written.last().is_some_and(|byte| *byte != b'\n')
 }
 
-/// Waits, for a bounded time, until standard error has what was logged.
+/// Waits, for a bounded time, until the log is written to standard error.
 pub(super) fn flush() {
     if let Some(queue) = QUEUE.get() {
         queue.wait_until_written(ENDS_WITHIN);
@@ -174,7 +173,7 @@ impl<'a> MakeWriter<'a> for LogQueue {
     }
 }
 
-/// A call is a line.
+/// Each call is one line.
 impl Write for LogQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
@@ -193,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a piece whenever the test asks for one; before, it is refused for a moment.
+    /// Accepts a chunk whenever the test asks for one; before that, writes would block.
     struct Slow {
         pieces: SyncSender<Vec<u8>>,
         refuses: bool,
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_beyond_the_bound_are_dropped_whole_and_all_others_are_written() {
+    fn push_beyond_the_bound_drops_whole_lines() {
         let (queue, read) = slow();
         let line = [&[b'x'; 1_023][..], b"\n"].concat();
         for _ in 0..1_500 {
@@ -233,14 +232,14 @@ mod tests {
             written.extend(read.recv().expect("a piece"));
         }
         assert!(written.chunks(1_024).all(|one| one == line), "a line is torn");
-        // The last piece may still be on its way.
+        // The last chunk may still be in transit.
         queue.wait_until_written(ENDS_WITHIN);
         queue.push(&line);
         assert_eq!((read.recv().expect("a line"), queue.dropped()), (line, 476), "it flows again");
     }
 
     #[test]
-    fn a_flush_waits_for_the_lines_and_not_for_ever() {
+    fn wait_until_written_is_bounded() {
         let (queue, read) = slow();
         queue.push(b"one\n");
         queue.wait_until_written(Duration::from_millis(1));
@@ -248,7 +247,7 @@ mod tests {
         queue.wait_until_written(Duration::from_mins(1));
         let (piece, read) = reading.join().expect("it reads").expect("a piece");
         assert_eq!(piece, b"one\n");
-        // What a closed log does not take counts as dropped, and holds nothing up.
+        // Lines that a closed log does not accept count as dropped, and do not block.
         drop(read);
         for _ in 0..100 {
             queue.push(b"one\n");
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_after_half_a_line_begins_a_line() {
+    fn line_after_partial_write_begins_a_line() {
         struct Full(SyncSender<Vec<u8>>, usize);
         impl Write for Full {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

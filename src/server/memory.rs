@@ -1,10 +1,11 @@
-//! The memory of this process, in which secrets are.
+//! Protects the memory of this process, which holds secrets.
 
-/// Nobody but the system's administrator may read it, or get it in a dump. The process works without that, too.
+/// Makes the process non-dumpable: only the administrator may read its memory, and it is left out of core dumps. The process also
+/// works without that.
 pub(super) fn keep_to_itself() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
     {
-        tracing::warn!(%error, "whoever runs as this user can read the memory of this process");
+        tracing::warn!(%error, "other processes of this user can read the memory of this process");
     }
 }

@@ -1,4 +1,4 @@
-//! `migrate`: the schema of a store that is not migrated by itself.
+//! The command `migrate`, for stores that are not migrated at the start of a server.
 
 use super::config::{Config, Database};
 use super::failure::Failure;

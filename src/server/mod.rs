@@ -1,4 +1,4 @@
-//! The process: what is typed to run it, its settings, its logs, its start and its end.
+//! The process: its commands, settings and logs, its start and its shutdown.
 
 mod addresses;
 pub mod args;

@@ -1,4 +1,4 @@
-//! `serve`: from a configuration to a server, and its end.
+//! The command `serve`: starts a server from a configuration, and shuts it down.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -26,12 +26,12 @@ use crate::metrics::Metrics;
 use crate::rpc::{self, Listeners};
 use crate::store::{Fault, Purpose, Store, StoreError};
 
-/// How often the log says that nobody is authenticated.
+/// How often the log warns that callers are not authenticated.
 const WARN_EVERY: Duration = Duration::from_mins(1);
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
 
-/// Serves until SIGTERM or SIGINT, or until the store does not serve this binary any more; then drains. A second
-/// signal ends it immediately.
+/// Serves until SIGTERM or SIGINT, or until the store no longer serves this binary; then drains. A second signal ends the process
+/// immediately.
 ///
 /// # Errors
 /// What is wrong, and with which setting.
@@ -85,7 +85,7 @@ pub(super) async fn serve(
     let ledger = Ledger::start(Arc::clone(&store), config.policies, in_force, config.ledger, metrics);
     let accepting = Accepting::new();
     let observe_address = address_of(observed.as_ref());
-    // Until the process ends: what drains is looked at, too.
+    // Served until the process ends, so that a draining server can be observed.
     if let Some(listener) = observed {
         tokio::spawn(observe::serve(listener, fitting.observed, ledger.clone(), accepting.clone()));
     }
@@ -133,12 +133,12 @@ pub(super) async fn serve(
 
 fn warn_of_anonymous() {
     tracing::warn!(
-        "insecure_anonymous: nobody is authenticated, and whoever reaches this server may do everything"
+        "insecure_anonymous: callers are not authenticated, and every client that reaches this server may do everything"
     );
 }
 
-/// Reports that the server serves, and what to try next: an event of the log, and lines for people, or for the program
-/// that has started an ephemeral server.
+/// Reports that the server serves, and what to try next: an event in the log, and lines for people, or for the program that
+/// started an ephemeral server.
 fn greet(
     log: &LogArgs,
     addresses: &Addresses,
@@ -166,7 +166,7 @@ fn greet(
     }
 }
 
-/// Writes to standard output. A closed one must not end the server, and one that is not read must not stall it.
+/// Writes to standard output. If it is closed, the server must not end; if it is not read, the server must not stall.
 fn say(lines: String) {
     let print = move || drop(writeln!(std::io::stdout(), "{lines}"));
     let _printing = std::thread::Builder::new().name("addresses".into()).spawn(print);
@@ -176,7 +176,7 @@ fn address_of(listener: Option<&TcpListener>) -> Option<SocketAddr> {
     listener.and_then(|listener| listener.local_addr().ok())
 }
 
-/// All listeners of the services, as the settings have them.
+/// Binds the listeners of all services, by the settings.
 async fn listeners(config: &Config) -> Result<Listeners, Failure> {
     let own = async |setting: &str, address: Option<SocketAddr>| match address {
         Some(address) => bound(setting, address).await.map(Some),
@@ -206,8 +206,8 @@ async fn bound(setting: &str, address: SocketAddr) -> Result<TcpListener, String
     bound.map_err(|error| format!("{setting}: {address}: {error}; choose another with --{flag}"))
 }
 
-/// The policies in force, from the first session: waits for a store that is on its way up or breaks amid these
-/// statements, not for one that is set up wrongly. Each of them may be repeated.
+/// Loads the policies in force with the first session. Retries while the store starts up, or if it fails within these
+/// statements, all of which may be repeated; does not retry if the store is misconfigured.
 async fn adopted(
     store: &dyn Store,
     migrates: bool,
@@ -237,7 +237,7 @@ async fn try_to_adopt(store: &dyn Store, migrates: bool, policies: &Policies) ->
     adopt(policies, &mut *session).await
 }
 
-/// Whether the store will not do however long one waits.
+/// Whether an error of the store is permanent, so that waiting does not help.
 fn never(error: &StoreError) -> bool {
     matches!(error, StoreError::NotApplied(Fault::Schema(_) | Fault::Permanent(_) | Fault::Outdated(_)))
 }

@@ -1,9 +1,9 @@
-//! The signals that end a server, from the first line of the program on, and two that do not: SIGHUP, as of a terminal that
-//! is closed, and SIGXFSZ.
+//! Signals that end a server, from the start of the program on, and two that do not: SIGHUP, as sent by a closing terminal, and
+//! SIGXFSZ.
 //!
-//! The first process of a container has no default action for any signal: without a handler SIGTERM is ignored until the
-//! supervisor's whole grace is over. So a separate thread receives SIGTERM and SIGINT before anything is read that may
-//! wait, and until the server has taken over ends the process by itself.
+//! The first process of a container (PID 1) has no default action for signals: without a handler SIGTERM is ignored until the
+//! supervisor's whole grace period is over. So a separate thread receives SIGTERM and SIGINT before anything that may block is
+//! read, and ends the process by itself until the server has taken over.
 
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,14 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, watch};
 
-/// A file has reached the limit of file sizes (`ulimit -f`, `LimitFSIZE=`): by default a log that is too large would end the
-/// process. Without that the write fails, as on a full disk.
+/// Sent when a file reaches the size limit (`ulimit -f`, `LimitFSIZE=`): by default, a log that is too large would end the
+/// process. If the signal is ignored, the write fails as on a full disk.
 const TOO_LARGE: rustix::process::Signal = rustix::process::Signal::XFSZ;
 
-/// What ends the process before the server has taken over: it exits with this code, having done so.
+/// Called when a signal ends the process before the server has taken over; returns the exit code.
 pub(super) type End = Box<dyn FnOnce(&'static str) -> u8 + Send>;
 
-/// The signals that have arrived.
+/// The received signals.
 #[derive(Clone)]
 pub(super) struct Signals {
     count: watch::Receiver<u32>,
@@ -49,7 +49,7 @@ impl Signals {
                         _ = both.0.recv() => "SIGTERM",
                         _ = both.1.recv() => "SIGINT",
                         _ = too_large.recv() => continue,
-                        // Before the server serves there is nothing to read again; then `hangups` receives it, too.
+                        // Before the server serves, there is nothing to read again; afterwards `hangups` receives the signal too.
                         _ = hangup.recv() => continue,
                     };
                     if let Some(end) = taken(&early) {
@@ -67,7 +67,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// From now on the caller does what a signal asks for.
+    /// From now on the caller handles signals.
     pub(super) fn take_over(&self) {
         drop(taken(&self.end));
     }
@@ -85,7 +85,7 @@ fn taken(end: &Mutex<Option<End>>) -> Option<End> {
     end.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// From here on SIGHUP has the files of credentials read immediately. The returned handle is notified of each.
+/// From now on SIGHUP makes the server read the files of credentials immediately. Each signal notifies the returned handle.
 ///
 /// # Errors
 /// Signals cannot be received.

@@ -1,4 +1,4 @@
-//! The store that a configuration names.
+//! Opens the store of a configuration.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -11,7 +11,7 @@ use crate::store::{PostgresStore, SqliteStore, Store, SystemClock};
 /// The mode of a folder that is created for `SQLite`; an existing one keeps its mode.
 const FOLDER_MODE: u32 = 0o700;
 
-/// The store. `accept_loss`: a person accepts that commits are lost, if they are.
+/// The store. With `accept_loss`, a loss of commits is accepted on behalf of a person.
 pub(super) fn store(config: &Config, accept_loss: bool) -> Result<Arc<dyn Store>, String> {
     match &config.database {
         Database::Sqlite { path, by_default } => {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_folder_is_its_owners_alone_and_an_existing_one_keeps_its_mode() {
+    fn new_folder_is_private_existing_keeps_mode() {
         let above = tempfile::tempdir().expect("a folder");
         set_permissions(above.path(), Permissions::from_mode(0o755)).expect("its mode");
         let folder = above.path().join("state/data");

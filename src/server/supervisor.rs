@@ -1,5 +1,5 @@
-//! What a supervisor like systemd is told over the socket that it names: that the server serves, that it drains, and
-//! again and again that it lives. Where no socket is named, nobody is told anything.
+//! Notifies a supervisor like systemd over the socket in `NOTIFY_SOCKET`: that the server is ready, that it drains, and, as a
+//! watchdog, that it is alive. Without the variable, nothing is sent.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -10,9 +10,9 @@ use tokio::time::sleep;
 
 use crate::common::log_limit::warn_once_a_second;
 
-/// How much may wait for a supervisor that does not listen; what is more is not told.
+/// The maximum number of queued notifications while the supervisor does not read; further ones are dropped.
 const WAITING_MAX: usize = 8;
-/// The shortest time between two signs of life, whatever the supervisor asks for.
+/// The minimum time between two watchdog notifications, whatever the supervisor asks for.
 const ALIVE_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// See the module.
@@ -20,48 +20,48 @@ const ALIVE_EVERY_MIN: Duration = Duration::from_millis(10);
 pub(super) struct Supervisor(Option<SyncSender<NotifyState<'static>>>);
 
 impl Supervisor {
-    /// Telling may wait for the supervisor: a thread of its own does so.
+    /// Starts the notifications on a separate thread, since sending may block.
     pub(super) fn found() -> Result<Supervisor, String> {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Supervisor(None));
         }
         let (sender, waiting) = sync_channel(WAITING_MAX);
-        let thread = thread::Builder::new().name("supervisor".into()).spawn(move || tell_all(&waiting));
+        let thread = thread::Builder::new().name("supervisor".into()).spawn(move || send_all(&waiting));
         thread.map_err(|error| format!("no thread can be started: {error}"))?;
         Ok(Supervisor(Some(sender)))
     }
 
-    /// The server listens. Until the process ends it tells twice within the time that the supervisor allows that it
-    /// lives; the threads that serve calls say so.
+    /// The server is ready. From now on the threads that serve calls send a watchdog notification twice within the supervisor's
+    /// timeout.
     pub(super) fn serves(&self) {
-        self.tell(NotifyState::Ready);
+        self.notify(NotifyState::Ready);
         if let Some(within) = sd_notify::watchdog_enabled() {
             let (supervisor, every) = (self.clone(), (within / 2).max(ALIVE_EVERY_MIN));
             tokio::spawn(async move {
                 loop {
-                    supervisor.tell(NotifyState::Watchdog);
+                    supervisor.notify(NotifyState::Watchdog);
                     sleep(every).await;
                 }
             });
         }
     }
 
-    /// The server ends soon.
+    /// The server is stopping.
     pub(super) fn drains(&self) {
-        self.tell(NotifyState::Stopping);
+        self.notify(NotifyState::Stopping);
     }
 
-    fn tell(&self, state: NotifyState<'static>) {
+    fn notify(&self, state: NotifyState<'static>) {
         if let Some(sender) = &self.0 {
             let _not_told = sender.try_send(state);
         }
     }
 }
 
-fn tell_all(waiting: &Receiver<NotifyState<'static>>) {
+fn send_all(waiting: &Receiver<NotifyState<'static>>) {
     for state in waiting {
         if let Err(error) = sd_notify::notify(&[state]) {
-            warn_once_a_second!(%error, "NOTIFY_SOCKET: the supervisor cannot be told");
+            warn_once_a_second!(%error, "NOTIFY_SOCKET: the supervisor cannot be notified");
         }
     }
 }

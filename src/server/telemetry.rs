@@ -1,4 +1,4 @@
-//! Logs: for people on a terminal, JSON by a switch. Never a payload.
+//! Logs: text or JSON. They never contain payloads.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{ErrorKind, IsTerminal as _};
@@ -47,11 +47,11 @@ impl LogArgs {
     pub(super) fn start(&self) -> Result<(), String> {
         let filter = self.log.parse::<Targets>();
         let problem = filter.as_ref().err().map(|error| format!("log: {error}; for example `info`"));
-        // An empty filter would log nothing.
+        // An empty filter would disable the log.
         let problem =
             problem.or(self.log.trim().is_empty().then(|| "log: is empty; for example `info`".into()));
         let filter = filter.unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
-        // A closed standard error must not end the server, and one that is not read must not stall it.
+        // If standard error is closed, the server must not end; if it is not read, the server must not stall.
         let logs =
             tracing_subscriber::fmt::layer().log_internal_errors(false).with_writer(LogQueue::of_stderr());
         let filtered = tracing_subscriber::registry().with(filter);
@@ -66,7 +66,7 @@ impl LogArgs {
                 filtered.with(logs.map_event_format(|format| Bounded::new(format, true))).try_init()
             }
         };
-        // The usual hook writes to standard error itself, and waits for its reader.
+        // The default panic hook writes to standard error directly, and blocks if it is not read.
         std::panic::set_hook(Box::new(|panic| {
             let backtrace = Backtrace::capture();
             let is_captured = backtrace.status() == BacktraceStatus::Captured;
@@ -77,7 +77,7 @@ impl LogArgs {
         problem.map_or(Ok(()), Err)
     }
 
-    /// Reports why the command ends, whatever the filter of the log.
+    /// Reports why the command ends, independent of the log filter.
     pub(super) fn report(&self, problem: &str) {
         let line = match self.log_format {
             LogFormat::Text => format!("error: {problem}\n"),
@@ -108,7 +108,7 @@ impl LogArgs {
     }
 }
 
-/// The end of the process: waits, for a bounded time, until standard error has what was logged.
+/// At the end of the process, waits for a bounded time until the log is written.
 pub(super) fn end() {
     log_queue::flush();
 }

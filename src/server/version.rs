@@ -1,15 +1,15 @@
-//! What this binary is, for people and for the programs that compare versions.
+//! The version of this binary, for people and for programs that compare versions.
 
 use crate::domain::KEY_FORMAT;
 use crate::store::{LEVEL, SCHEMA};
 
-/// The version of the package.
+/// The package version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that was built, as `build.rs` finds it; `unknown` if it finds none.
 const COMMIT: &str = env!("LEDGER_COMMIT");
 
-/// The version, the commit, the version of the schema, the number of the newest feature that is known, and the format of keys:
-/// for people, or as one object of JSON. docs/compatibility.md says what goes with what.
+/// The package version, the commit, the schema version, the feature level, and the key format: as text, or as one object of JSON.
+/// docs/compatibility.md defines which versions work together.
 #[must_use]
 pub fn text(json: bool) -> String {
     if json {

@@ -51,9 +51,9 @@ on_expiry = 'EXPLODE'
 
 /// What `WRONG`, a flag and a variable are told for: how each line starts, and how it ends.
 const TOLD: [(&str, &str); 12] = [
-    ("batch_max: `many` is no whole number; must be 1 to 1000", "(IDEMPOTENCY_LEDGER_BATCH_MAX)"),
+    ("batch_max: `many` is not a whole number; must be 1 to 1000", "(IDEMPOTENCY_LEDGER_BATCH_MAX)"),
     ("purge_batch: is 1001, must be 1 to 1000", "(--purge-batch)"),
-    ("listen: `nowhere` is no address and port like 127.0.0.1:50051", "(--listen)"),
+    ("listen: `nowhere` is not an address and port like 127.0.0.1:50051", "(--listen)"),
     ("queue_max: is 3, must be 16 to 1000000", "ledger.toml, line 1)"),
     ("lock_wait: `soon` is no duration like 500ms", "ledger.toml, line 2)"),
     ("queue_maxx: unknown field `queue_maxx`", "ledger.toml, line 3)"),

@@ -58,7 +58,7 @@ ENVOY = "deploy/envoy/envoy.yaml"
 DIRECT = "proof::direct"
 SERVICE_CONFIG = "deploy/clients/service-config.json"
 GUARD = "proof::guard"
-OBSERVE_PLACES = "src/server/observe/places.rs"
+OBSERVE_PLACES = "src/server/observe/permits.rs"
 ROOM = "src/metrics/room.rs"
 RIGHTS_LINT = "src/identity/lint.rs"
 LITE_CONNECT = "src/store/sqlite/connect.rs"
@@ -1232,13 +1232,13 @@ MUTANTS = [
         ("src/rpc/edge/auth.rs", "    entrance.account.refused(&rejection);\n    rejection", "    rejection"),
     ]),
     Mutant("M45", "a file of credentials is told to fail for what is wrong with the one beside it", "identity::seen", [
-        ("src/server/trust/kept.rs", "problems.iter().any(its)", "problems.iter().any(its) || !problems.is_empty()"),
+        ("src/server/trust/reloadable.rs", "problems.iter().any(its)", "problems.iter().any(its) || !problems.is_empty()"),
     ]),
     Mutant("M46", "metrics tell the end of a certificate that is not in force any more", "identity::seen", [
         ("src/server/trust/mod.rs", "                    ends(metrics.credentials(), &trust);\n", ""),
     ]),
     Mutant("M47", "a file is counted as read again since the one beside it was", "identity::seen", [
-        ("src/server/trust/kept.rs", "filter(|(_, (old, new))| old != new)", "filter(|(_, (old, new))| old != new || !new.is_empty())"),
+        ("src/server/trust/reloadable.rs", "filter(|(_, (old, new))| old != new)", "filter(|(_, (old, new))| old != new || !new.is_empty())"),
     ]),
     Mutant("M48", "a session that could not be replaced is not counted", "secrets::sessions", [
         ("src/store/postgres/connection/rotation.rs", "            opener.rotation_counts().record(purpose, false);\n", ""),
@@ -1314,41 +1314,41 @@ MUTANTS = [
         ("src/rpc/admin/bulk.rs", "fn died() -> Rejection {", "fn rows_max() -> usize {\n    usize::MAX\n}\n\nfn died() -> Rejection {"),
     ]),
     Mutant("I6", "a wrong token is made good by a certificate", "identity::tls", [
-        ("src/identity/door.rs", "if let Some(identity) = bearer(remembered, headers)? {", "if let Ok(Some(identity)) = bearer(remembered, headers) {"),
+        ("src/identity/authenticator.rs", "if let Some(identity) = bearer(cache, headers)? {", "if let Ok(Some(identity)) = bearer(cache, headers) {"),
     ]),
     Mutant("I7", "whoever is on this machine is a trusted proxy", "identity::credentials", [
         ("src/identity/proxies.rs", "if self.networks.iter().any(|network| network.contains(&address)) {", "if address.is_loopback() || self.networks.iter().any(|network| network.contains(&address)) {"),
     ]),
     Mutant("I8", "a proxy that names nobody is let in by its own name", "identity::tls", [
-        ("src/identity/door.rs", "            None if remembered.proxy => Err(Refused::NotForwarded),\n", ""),
+        ("src/identity/authenticator.rs", "            None if cache.proxy => Err(Refused::NotForwarded),\n", ""),
     ]),
     Mutant("I9", "the first element of the forwarding header counts", "identity::credentials", [
         ("src/identity/forwarded.rs", "End::Element => pairs.clear(),", "End::Element => return Ok(pairs),"),
     ]),
     Mutant("I10", "of two headers the first counts", "identity::credentials", [
-        ("src/identity/door.rs", "        (_, Some(_)) => Err(twice),\n        (one, None) => Ok(one),", "        (one, _) => {\n            let _ = twice;\n            Ok(one)\n        }"),
+        ("src/identity/authenticator.rs", "        (_, Some(_)) => Err(twice),\n        (one, None) => Ok(one),", "        (one, _) => {\n            let _ = twice;\n            Ok(one)\n        }"),
     ]),
     Mutant("I11", "what was replaced is in force for new connections alone", "identity::tls", [
         ("src/identity/guard.rs", "        self.0.generation.fetch_add(1, Ordering::SeqCst);\n", ""),
     ]),
     Mutant("I12", "a certificate is looked at in the handshake alone", "identity::tls", [
-        ("src/identity/door.rs", "        self.certificate(remembered)?;\n", "        let _ = self.certificate(remembered);\n"),
+        ("src/identity/authenticator.rs", "        self.verify_certificate(cache)?;\n", "        let _ = self.verify_certificate(cache);\n"),
     ]),
     Mutant("I13", "a revocation list is read, and not asked", "identity::tls", [
         ("src/identity/authority.rs", "            builder = builder.with_crls(lists);\n", "            let _ = lists;\n"),
     ]),
     Mutant("I14", "a file that is broken takes away what was in force", "identity::reload", [
-        ("src/server/trust/kept.rs", "            Err(problems) => self.tell(problems),\n        }\n    }", "            Err(problems) => {\n                self.texts.clear();\n                self.tell(problems)\n            }\n        }\n    }"),
-        ("src/server/trust/kept.rs", "Err(problems) => self.tell(problems),\n            },", "Err(_) => std::process::exit(1),\n            },"),
+        ("src/server/trust/reloadable.rs", "            Err(problems) => self.report(problems),\n        }\n    }", "            Err(problems) => {\n                self.texts.clear();\n                self.report(problems)\n            }\n        }\n    }"),
+        ("src/server/trust/reloadable.rs", "Err(problems) => self.report(problems),\n            },", "Err(_) => std::process::exit(1),\n            },"),
     ]),
     Mutant("I15", "a web token that was remembered never ends", "identity::web_tokens", [
-        ("src/identity/door.rs", "&& until.is_none_or(|until| UnixTime::now().as_secs() < until)", "&& (until.is_none() || until.is_some())"),
+        ("src/identity/authenticator.rs", "&& until.is_none_or(|until| UnixTime::now().as_secs() < until)", "&& (until.is_none() || until.is_some())"),
     ]),
     Mutant("I16", "a web token for somebody else is taken", "identity::web_tokens", [
         ("src/identity/jwt/mod.rs", "    if !is_for_us {\n        return Err(Refused::WrongAudience);\n    }\n", "    let _ = is_for_us;\n"),
     ]),
     Mutant("I17", "an unknown key is not asked for", "identity::web_tokens", [
-        ("src/identity/guard.rs", "self.trust.wanted.notify(issuer);", "let _ = issuer;"),
+        ("src/identity/guard.rs", "self.trust.key_refresh.request(issuer);", "let _ = issuer;"),
     ]),
     Mutant("I18", "the operators' service is at the consumers' address, too", "identity::listeners", [
         ("src/rpc/mod.rs", "let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };", "let offered = Offered::Both;"),
@@ -1607,10 +1607,10 @@ MUTANTS = [
         ("src/rpc/edge/auth.rs", "Whose::Consumer(consumer) => (consumer, \"this consumer\"),", "Whose::Consumer(consumer) => (consumer, if consumer.len() > 9 { \"that consumer\" } else { \"this consumer\" }),"),
     ]),
     Mutant("J4", "blanks around a token do not count", "identity::matrix::credentials", [
-        ("src/identity/door.rs", "let (snapshot, hash) = (&remembered.now, tokens::hash(token));", "let (snapshot, hash) = (&remembered.now, tokens::hash(token.trim_ascii()));"),
+        ("src/identity/authenticator.rs", "let (snapshot, hash) = (&cache.snapshot, tokens::hash(token));", "let (snapshot, hash) = (&cache.snapshot, tokens::hash(token.trim_ascii()));"),
     ]),
     Mutant("J5", "a web token that names no key is tried with keys that have ids", "identity::jwt", [
-        ("src/identity/jwt/keys.rs", "let without_id = |key: &&Key| key.id.is_none() && key.algorithm() == algorithm;", "let without_id = |key: &&Key| key.algorithm() == algorithm;"),
+        ("src/identity/jwt/keys.rs", "let without_id = |key: &&PublicKey| key.id.is_none() && key.algorithm() == algorithm;", "let without_id = |key: &&PublicKey| key.algorithm() == algorithm;"),
     ]),
     Mutant("J6", "a web token that names no key is tried with all keys", "identity::jwt", [
         ("src/identity/jwt/keys.rs", "filter(without_id).take(CANDIDATES_MAX).any(verifies)", "filter(without_id).take(KEYS_MAX).any(verifies)"),
@@ -1626,10 +1626,10 @@ MUTANTS = [
         ("src/store/postgres/connection/transport.rs", "match servers.iter().find(|server| !is_local(server)) {", "match servers.iter().take(1).find(|server| !is_local(server)) {"),
     ]),
     Mutant("J10", "a token of the file that a connection remembers never ends", "identity::web_tokens", [
-        ("src/identity/door.rs", "(named(snapshot, &known.principal)?, until)", "(named(snapshot, &known.principal)?, None)"),
+        ("src/identity/authenticator.rs", "(named(snapshot, &known.principal)?, until)", "(named(snapshot, &known.principal)?, None)"),
     ]),
     Mutant("J11", "a token of the file is accepted after its end", "identity::matrix::credentials", [
-        ("src/identity/door.rs", "if until.is_some_and(|until| UnixTime::now().as_secs() >= until) {", "if until.is_some_and(|until| UnixTime::now().as_secs() >= until.saturating_mul(2)) {"),
+        ("src/identity/authenticator.rs", "if until.is_some_and(|until| UnixTime::now().as_secs() >= until) {", "if until.is_some_and(|until| UnixTime::now().as_secs() >= until.saturating_mul(2)) {"),
     ]),
     Mutant("J12", "the end of a token is named a day before only", "cli::rights", [
         ("src/identity/token_ends.rs", "const WARNED_BEFORE: u64 = 14 * DAY;", "const WARNED_BEFORE: u64 = DAY;"),
@@ -2358,7 +2358,7 @@ MUTANTS = [
         ("src/wire/convert.rs", "    let key = fields.own_key(request.key);\n    let claim_id = fields.claim_id(&request.claim_id);", "    let key = fields.own_key(request.key.clone());\n    let claim_id = fields.claim_id(&request.claim_id);"),
     ]),
     Mutant("SP5", "the signature of a web token is verified with each call", "counts of the server", [
-        ("src/identity/door.rs", "&& constant_time_eq(last.as_bytes(), header.as_bytes())", "&& constant_time_eq(last.as_bytes(), b\"\")"),
+        ("src/identity/authenticator.rs", "&& constant_time_eq(last.as_bytes(), header.as_bytes())", "&& constant_time_eq(last.as_bytes(), b\"\")"),
         ("src/identity/guard.rs", "verified.get(&hash).filter(|(_, until)| now < *until)", "verified.get(&hash).filter(|(_, until)| *until == 0)"),
     ]),
 ]

@@ -1,4 +1,4 @@
-//! The public keys of an issuer: a JWKS (RFC 7517), of which that is kept which can verify.
+//! The public keys of an issuer: the usable signature keys of a JWKS (RFC 7517).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,25 +8,25 @@ use ring::signature::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Fields, WrongType};
+use super::json_object::{JsonObject, WrongType};
 
-/// How many bytes a JWKS may have.
+/// The maximum size of a JWKS in bytes.
 pub const JWKS_MAX: usize = 256 * 1_024;
-/// How many keys an issuer may have.
+/// The maximum number of keys of an issuer.
 const KEYS_MAX: usize = 16;
-/// How many keys are tried with a token that does not name its key: a stranger can send such a token for nothing, and each
-/// key that is tried costs the server one verification of a signature.
+/// The number of keys that are tried for a token without a `kid`: anyone can send such a token at no cost, and each key costs
+/// the server one signature verification.
 pub(super) const CANDIDATES_MAX: usize = 4;
-/// How many bits the modulus of an RSA key may have, at the least and at the most.
+/// Bounds on the modulus of an RSA key, in bits.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=8_192;
-/// How many bits the exponent of an RSA key may have: more take long to verify, and nobody has them.
+/// Bounds on the exponent of an RSA key, in bits: larger ones are slow to verify, and not in use.
 const RSA_EXPONENT_BITS: std::ops::RangeInclusive<usize> = 2..=33;
-/// A coordinate of P-256, and a key of Ed25519.
+/// The length of a coordinate of P-256, and of a key of Ed25519.
 const POINT_BYTES: usize = 32;
-/// How many characters of an error in JSON are told: it may quote the text.
+/// The maximum length, in characters, of a JSON error in a message: it may quote the text.
 const ERROR_CHARS: usize = 200;
 
-/// How a token is signed. There is no `none`, and nothing that is verified by a secret.
+/// The signature algorithms. `none` and algorithms with a shared secret are not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -35,7 +35,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// By the exact word that a header, or a key, has for it.
+    /// The algorithm with this exact name in a header or a key; `None` if it is not supported.
     pub(super) fn of(word: &str) -> Option<Algorithm> {
         match word {
             "RS256" => Some(Algorithm::Rs256),
@@ -47,50 +47,50 @@ impl Algorithm {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Public {
-    /// Big-endian, without zeros at the beginning.
+enum KeyMaterial {
+    /// Big-endian, without leading zeros.
     Rsa {
         n: Vec<u8>,
         e: Vec<u8>,
     },
-    /// A point that is not compressed.
+    /// An uncompressed point.
     P256(Vec<u8>),
     Ed25519(Vec<u8>),
 }
 
-/// A key that can verify.
+/// A public key that verifies signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct PublicKey {
     id: Option<String>,
-    public: Public,
+    public: KeyMaterial,
 }
 
-impl Key {
-    /// The one algorithm that it is for: the type of a key decides, never a token alone.
+impl PublicKey {
+    /// The one algorithm of the key: the type of the key decides, never a token alone.
     pub(super) fn algorithm(&self) -> Algorithm {
         match self.public {
-            Public::Rsa { .. } => Algorithm::Rs256,
-            Public::P256(_) => Algorithm::Es256,
-            Public::Ed25519(_) => Algorithm::EdDsa,
+            KeyMaterial::Rsa { .. } => Algorithm::Rs256,
+            KeyMaterial::P256(_) => Algorithm::Es256,
+            KeyMaterial::Ed25519(_) => Algorithm::EdDsa,
         }
     }
 
-    /// Whether this is its signature of the message.
+    /// Whether the signature of the message is valid for this key.
     pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let verified = match &self.public {
-            Public::Rsa { n, e } => {
+            KeyMaterial::Rsa { n, e } => {
                 RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
             }
-            Public::P256(point) => {
+            KeyMaterial::P256(point) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
             }
-            Public::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
+            KeyMaterial::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
         };
         verified.is_ok()
     }
 
-    /// The key, or why it is none that can verify a token.
-    fn of(fields: &Fields) -> Result<Key, Unusable> {
+    /// The key, or why it cannot verify tokens.
+    fn of(fields: &JsonObject) -> Result<PublicKey, Unusable> {
         if fields.text("use")?.is_some_and(|usage| usage != "sig") {
             return Err(Unusable("it is not for signatures (`use`)"));
         }
@@ -104,12 +104,12 @@ impl Key {
             (Some("RSA"), _) => rsa(fields)?,
             (Some("EC"), Some("P-256")) => {
                 let (x, y) = (point(fields, "x")?, point(fields, "y")?);
-                Public::P256([&[4], &x[..], &y[..]].concat())
+                KeyMaterial::P256([&[4], &x[..], &y[..]].concat())
             }
-            (Some("OKP"), Some("Ed25519")) => Public::Ed25519(point(fields, "x")?),
+            (Some("OKP"), Some("Ed25519")) => KeyMaterial::Ed25519(point(fields, "x")?),
             _ => return Err(Unusable("it is not of RSA, P-256 or Ed25519 (`kty`, `crv`)")),
         };
-        let key = Key { id: fields.text("kid")?.map(str::to_owned), public };
+        let key = PublicKey { id: fields.text("kid")?.map(str::to_owned), public };
         match fields.text("alg")? {
             Some(word) if Algorithm::of(word) != Some(key.algorithm()) => {
                 Err(Unusable("its `alg` is not that of its type: RS256, ES256 or EdDSA"))
@@ -128,7 +128,7 @@ impl From<WrongType> for Unusable {
     }
 }
 
-fn rsa(fields: &Fields) -> Result<Public, Unusable> {
+fn rsa(fields: &JsonObject) -> Result<KeyMaterial, Unusable> {
     let (n, e) = (number(fields, "n")?, number(fields, "e")?);
     let is_odd = |number: &[u8]| number.last().is_some_and(|last| last % 2 == 1);
     if !RSA_BITS.contains(&bits(&n)) || !is_odd(&n) {
@@ -137,63 +137,63 @@ fn rsa(fields: &Fields) -> Result<Public, Unusable> {
     if !RSA_EXPONENT_BITS.contains(&bits(&e)) || !is_odd(&e) {
         return Err(Unusable("its exponent (`e`) is not an odd number from 3 to 2^33"));
     }
-    Ok(Public::Rsa { n, e })
+    Ok(KeyMaterial::Rsa { n, e })
 }
 
-/// Some issuers write a zero before a number, which the standard forbids and which changes nothing.
-fn number(fields: &Fields, name: &'static str) -> Result<Vec<u8>, Unusable> {
+/// A number without leading zeros: some issuers write them, although the standard forbids it.
+fn number(fields: &JsonObject, name: &'static str) -> Result<Vec<u8>, Unusable> {
     let bytes = bytes(fields, name)?;
     Ok(bytes.into_iter().skip_while(|byte| *byte == 0).collect())
 }
 
-/// Of a number without zeros at its beginning.
+/// The number of bits of a number without leading zeros.
 fn bits(number: &[u8]) -> usize {
     let unused = number.first().map_or(0, |first| first.leading_zeros() as usize);
     number.len() * 8 - unused
 }
 
-fn point(fields: &Fields, name: &'static str) -> Result<Vec<u8>, Unusable> {
+fn point(fields: &JsonObject, name: &'static str) -> Result<Vec<u8>, Unusable> {
     let bytes = bytes(fields, name)?;
     if bytes.len() == POINT_BYTES { Ok(bytes) } else { Err(Unusable("a coordinate has not 32 bytes")) }
 }
 
-fn bytes(fields: &Fields, name: &'static str) -> Result<Vec<u8>, Unusable> {
+fn bytes(fields: &JsonObject, name: &'static str) -> Result<Vec<u8>, Unusable> {
     let text = fields.text(name)?.ok_or(Unusable("a part of it is missing"))?;
     URL_SAFE_NO_PAD.decode(text).map_err(|_| Unusable("a part of it is not base64url"))
 }
 
-/// What a JWKS is, as far as it matters here.
+/// The relevant part of a JWKS.
 #[derive(Deserialize)]
 struct Jwks {
-    keys: Vec<Fields>,
+    keys: Vec<JsonObject>,
 }
 
 /// The keys of an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys(Vec<Key>);
+pub struct Keys(Vec<PublicKey>);
 
 impl Keys {
-    /// None yet, or none any more: each token is refused.
+    /// No keys: every token is refused.
     #[must_use]
     pub fn none() -> Keys {
         Keys::default()
     }
 
-    /// Those of a JWKS. Keys of other types and for other uses are left out.
+    /// The keys of a JWKS. Keys of other types and for other uses are left out.
     ///
     /// # Errors
-    /// It is none, or leaves open which key is meant; in words.
+    /// The text is not a JWKS, or its keys are ambiguous; in words.
     pub fn of_jwks(text: &[u8]) -> Result<Keys, String> {
         if text.len() > JWKS_MAX {
             return Err(format!("the JWKS has more than {JWKS_MAX} bytes"));
         }
         let jwks: Jwks = serde_json::from_slice(text).map_err(|error| {
             let error: String = error.to_string().chars().take(ERROR_CHARS).collect();
-            format!("it is no JWKS, an object with a list `keys`: {}", error.escape_debug())
+            format!("it is not a JWKS, an object with a list `keys`: {}", error.escape_debug())
         })?;
         let (mut keys, mut left_out) = (Vec::new(), None);
         for fields in &jwks.keys {
-            match Key::of(fields) {
+            match PublicKey::of(fields) {
                 Ok(key) => keys.push(key),
                 Err(unusable) => {
                     left_out.get_or_insert(unusable);
@@ -211,8 +211,8 @@ impl Keys {
             None if keys.is_empty() => return Err("the JWKS has no keys".to_owned()),
             _ => {}
         }
-        let is_twice = |(at, key): (usize, &Key)| {
-            key.id.is_some() && keys[..at].iter().any(|earlier: &Key| earlier.id == key.id)
+        let is_twice = |(at, key): (usize, &PublicKey)| {
+            key.id.is_some() && keys[..at].iter().any(|earlier: &PublicKey| earlier.id == key.id)
         };
         if keys.iter().enumerate().any(is_twice) {
             return Err("the JWKS has two keys with the same `kid`".to_owned());
@@ -220,22 +220,22 @@ impl Keys {
         Ok(Keys(keys))
     }
 
-    /// How many there are.
+    /// The number of keys.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Verifies a signature with the key of this id; without an id, with the first [`CANDIDATES_MAX`] keys that have no
-    /// id and are for the algorithm. A key with an id never verifies a token that does not name the key.
+    /// Verifies a signature with the key of this id; without an id, with the first [`CANDIDATES_MAX`] keys of the algorithm
+    /// that do not have an id. A key with an id never verifies a token without one.
     ///
     /// # Errors
-    /// No key verifies it.
+    /// Why no key verifies it.
     pub(super) fn verify(
         &self,
         id: Option<&str>,
         algorithm: Algorithm,
-        mut verifies: impl FnMut(&Key) -> bool,
+        mut verifies: impl FnMut(&PublicKey) -> bool,
     ) -> Result<(), Unverified> {
         if let Some(id) = id {
             let key =
@@ -245,7 +245,7 @@ impl Keys {
             }
             return if verifies(key) { Ok(()) } else { Err(Unverified::Signature) };
         }
-        let without_id = |key: &&Key| key.id.is_none() && key.algorithm() == algorithm;
+        let without_id = |key: &&PublicKey| key.id.is_none() && key.algorithm() == algorithm;
         match self.0.iter().filter(without_id).count() {
             0 if self.0.iter().any(|key| key.id.is_some()) => Err(Unverified::NoKeyId),
             0 => Err(Unverified::UnknownKey),
@@ -259,11 +259,11 @@ impl Keys {
 /// Why no key verifies a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unverified {
-    /// No key has this id, or no key is for the algorithm.
+    /// No key has this id, or this algorithm.
     UnknownKey,
     /// No key is named, and the keys have ids.
     NoKeyId,
-    /// The key that is named is for another algorithm.
+    /// The named key has another algorithm.
     KeyType,
     /// The signature is not valid.
     Signature,

@@ -1,11 +1,11 @@
-//! JSON web tokens (RFC 7519) as bearer tokens: the compact form, signed, of configured issuers.
+//! JSON web tokens (RFC 7519) as bearer tokens: compact form, signed, from configured issuers.
 //!
-//! The signature is verified by `ring`, on which TLS stands too. What is around it is read here and not by the crate
-//! `jsonwebtoken`: with a verifier that one does not bring along it has one for the whole process, which panics until
-//! somebody installs it; it asks the machine's clock itself; and it takes a header with a name twice. Without these
-//! nothing but splitting at dots would be left to it.
+//! Signatures are verified by `ring`, which TLS uses too. Tokens are parsed here and not by the crate `jsonwebtoken`: unless
+//! one of its cryptography backends is built in, it needs a process-wide provider, and panics until one is installed; it reads
+//! the machine's clock itself; and it accepts a header with duplicate names. Without these parts, only splitting at dots would
+//! be left to it.
 
-mod fields;
+mod json_object;
 mod keys;
 
 use std::sync::Arc;
@@ -16,28 +16,28 @@ use serde_json::{Number, Value};
 
 use super::LEEWAY;
 use crate::common::misleading::is_misleading;
-use fields::{Fields, WrongType};
+use json_object::{JsonObject, WrongType};
 use keys::{Algorithm, CANDIDATES_MAX, Unverified};
 pub use keys::{JWKS_MAX, Keys};
 
-/// How many bytes a token may have.
+/// The maximum size of a token in bytes.
 pub const TOKEN_MAX: usize = 8 * 1_024;
-/// How many bytes a subject may have.
+/// The maximum size of a subject in bytes.
 pub const SUBJECT_MAX: usize = 256;
 const NAME_MAX: usize = 64;
-/// Beyond this a fraction cannot be told from its neighbours.
+/// 2^53: larger numbers are not exact as a floating-point number.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Who signs tokens.
+/// An issuer of tokens.
 #[derive(Clone, Debug)]
 pub struct Issuer {
-    /// What principals are called by.
+    /// The name in principals: `jwt:NAME:SUB`.
     pub name: String,
-    /// The claim `iss` of its tokens, to the letter.
+    /// The exact claim `iss` of its tokens.
     pub iss: String,
-    /// The claim `aud` of its tokens has one of these.
+    /// The accepted audiences: the claim `aud` must have one of them.
     pub audiences: Vec<String>,
-    /// Its keys, as far as they are known.
+    /// The current keys.
     pub keys: Arc<Keys>,
 }
 
@@ -63,10 +63,10 @@ impl Issuer {
         Ok(Issuer { name, iss, audiences, keys })
     }
 
-    /// Whether it can be told which issuer a token and a principal are of.
+    /// Checks that the issuer of each token and principal is unambiguous.
     ///
     /// # Errors
-    /// Two have the same name or the same `iss`; in words.
+    /// Two issuers have the same name or the same `iss`; in words.
     pub fn distinct(issuers: &[Issuer]) -> Result<(), String> {
         for (at, issuer) in issuers.iter().enumerate() {
             let earlier = &issuers[..at];
@@ -81,16 +81,16 @@ impl Issuer {
     }
 }
 
-/// A token that is valid.
+/// A valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// `jwt:ISSUER-NAME:SUB`.
     pub principal: String,
-    /// From this second on, since 1970, it is not.
+    /// The second since 1970 from which on it is not valid.
     pub until: u64,
 }
 
-/// Why a token is refused. The words have no part of the token: they are logged, and told to the caller.
+/// Why a token is refused. The texts are logged and returned to the caller, and do not contain any part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the text of each says what it is")]
 pub enum Refused {
@@ -108,7 +108,7 @@ pub enum Refused {
     Algorithm,
     #[error("the issuer of the token is not configured")]
     UnknownIssuer,
-    /// The key may be new: of this issuer, by its index, the keys may be fetched anew.
+    /// The key may be new: the keys of this issuer (by index) may be fetched again.
     #[error("the token is signed with a key that is not known of its issuer")]
     UnknownKey { issuer: usize },
     #[error("the token names no key (`kid`), and the keys of its issuer have ids")]
@@ -140,16 +140,16 @@ impl From<WrongType> for Refused {
     }
 }
 
-/// Who presents this token, at this second since 1970. The claims count only once the signature is known to be valid;
-/// before that the issuer alone is read, whose keys can tell.
+/// Verifies a token at this second since 1970. Claims are used only after the signature was verified; before that only `iss` is
+/// read, to find the keys.
 ///
 /// # Errors
-/// It is not valid.
+/// Why the token is not valid.
 pub fn verify(issuers: &[Issuer], token: &str, now: u64) -> Result<Verified, Refused> {
     if token.len() > TOKEN_MAX {
         return Err(Refused::TooLong);
     }
-    let Parts { signed, header, claims, signature } = Parts::of(token)?;
+    let SplitToken { signed, header, claims, signature } = SplitToken::of(token)?;
     if header.get("crit").is_some() {
         return Err(Refused::Critical);
     }
@@ -166,7 +166,7 @@ pub fn verify(issuers: &[Issuer], token: &str, now: u64) -> Result<Verified, Ref
     claimed(issuer, &claims, now)
 }
 
-/// Why the token is refused that no key of this issuer, by its index, has verified.
+/// The refusal of a token that no key of this issuer (by index) verifies.
 fn refused(unverified: Unverified, issuer: usize) -> Refused {
     match unverified {
         Unverified::UnknownKey => Refused::UnknownKey { issuer },
@@ -177,8 +177,8 @@ fn refused(unverified: Unverified, issuer: usize) -> Refused {
     }
 }
 
-/// The claims of a token whose signature is valid.
-fn claimed(issuer: &Issuer, claims: &Fields, now: u64) -> Result<Verified, Refused> {
+/// Checks the claims of a token with a valid signature.
+fn claimed(issuer: &Issuer, claims: &JsonObject, now: u64) -> Result<Verified, Refused> {
     let is_meant = |audience: &str| issuer.audiences.iter().any(|ours| ours == audience);
     let is_for_us = match claims.get("aud").ok_or(Refused::Missing("aud"))? {
         Value::String(audience) => is_meant(audience),
@@ -208,8 +208,8 @@ fn claimed(issuer: &Issuer, claims: &Fields, now: u64) -> Result<Verified, Refus
     Ok(Verified { principal: format!("jwt:{}:{subject}", issuer.name), until })
 }
 
-/// A time. The standard allows fractions of seconds: they are rounded to the side on which the token is valid for less.
-fn seconds(claims: &Fields, name: &'static str, rounded: fn(f64) -> f64) -> Result<Option<u64>, Refused> {
+/// A time. The standard allows fractions of seconds: they are rounded so that the token is valid for less time.
+fn seconds(claims: &JsonObject, name: &'static str, rounded: fn(f64) -> f64) -> Result<Option<u64>, Refused> {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -224,34 +224,35 @@ fn seconds(claims: &Fields, name: &'static str, rounded: fn(f64) -> f64) -> Resu
     seconds.map(Some).ok_or(Refused::WrongType(name))
 }
 
-/// A token, taken apart.
-struct Parts<'t> {
-    /// What the signature is of.
+/// A token, split into its parts.
+struct SplitToken<'t> {
+    /// The signed text.
     signed: &'t [u8],
-    header: Fields,
-    claims: Fields,
+    header: JsonObject,
+    claims: JsonObject,
     signature: Vec<u8>,
 }
 
-impl Parts<'_> {
-    fn of(token: &str) -> Result<Parts<'_>, Refused> {
+impl SplitToken<'_> {
+    fn of(token: &str) -> Result<SplitToken<'_>, Refused> {
         let not_three = Refused::Malformed("it has not three parts");
         let (signed, signature) = token.rsplit_once('.').ok_or(not_three)?;
         let (header, claims) = signed.split_once('.').ok_or(not_three)?;
         if claims.contains('.') {
             return Err(not_three);
         }
-        let header = object(header).ok_or(Refused::Malformed("its header is no JSON object in base64url"))?;
+        let header =
+            object(header).ok_or(Refused::Malformed("its header is not a JSON object in base64url"))?;
         let claims =
-            object(claims).ok_or(Refused::Malformed("its claims are no JSON object in base64url"))?;
+            object(claims).ok_or(Refused::Malformed("its claims are not a JSON object in base64url"))?;
         let signature = URL_SAFE_NO_PAD.decode(signature);
         let signature = signature.map_err(|_| Refused::Malformed("its signature is not base64url"))?;
-        Ok(Parts { signed: signed.as_bytes(), header, claims, signature })
+        Ok(SplitToken { signed: signed.as_bytes(), header, claims, signature })
     }
 }
 
-/// Strictly: without padding, with nothing behind the end, each name once.
-fn object(part: &str) -> Option<Fields> {
+/// Decodes a JSON object strictly: base64url without padding, no trailing text, no duplicate names.
+fn object(part: &str) -> Option<JsonObject> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 

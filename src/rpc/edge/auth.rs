@@ -10,7 +10,7 @@ use super::waits::{HttpWaits, WaitPlace};
 use crate::accounts::{CallAccount, ConnectionAccount, within};
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Reason, Rejection, Submission, TraceId};
-use crate::identity::{ANONYMOUS, Door, Identity, Refused, Right, Rpc, Whose};
+use crate::identity::{ANONYMOUS, Authenticator, Identity, Refused, Right, Rpc, Whose};
 use crate::traces::CallSpan;
 use crate::wire::errors;
 
@@ -19,7 +19,7 @@ const TRACEPARENT_MAX: usize = 64;
 
 /// Where the calls of one connection come in.
 pub(crate) struct Entrance {
-    door: Door,
+    door: Authenticator,
     account: Arc<ConnectionAccount>,
     http_waits: Arc<HttpWaits>,
     /// Ends the connection's streams.
@@ -28,7 +28,7 @@ pub(crate) struct Entrance {
 
 impl Entrance {
     pub(crate) fn new(
-        door: Door,
+        door: Authenticator,
         account: Arc<ConnectionAccount>,
         http_waits: &Arc<HttpWaits>,
         leaving: CancellationToken,

@@ -1,4 +1,4 @@
-//! Where operators are served: the setting `admin_listen`.
+//! The setting `admin_listen`: the listener for operators.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::file_path::NONE;
 
-/// A listener of the operators' own, or none.
+/// The address of a separate listener for operators; `None` without one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub struct AdminListen(pub(super) Option<SocketAddr>);

@@ -19,44 +19,44 @@ use crate::store::SchemaName;
 
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_051);
 
-/// A replica whose policies are older than this grants nothing by them, so that a hold is in force everywhere within
-/// this time. Policies are read once a second.
+/// A replica whose policies are older than this does not grant by them, so that a hold is in force everywhere within this time.
+/// Policies are read once a second.
 const POLICIES_TRUSTED_FOR: Duration = Duration::from_secs(10);
 
 /// A configuration that was checked as a whole.
 #[derive(Debug)]
 pub struct Config {
-    /// Where to listen.
+    /// The gRPC listener.
     pub listen: SocketAddr,
-    /// Where operators are served; none: there, too.
+    /// The listener for operators; `None` if they use `listen`.
     pub admin_listen: Option<SocketAddr>,
-    /// Where the services are served by HTTP.
+    /// The HTTP listeners.
     pub http: HttpSettings,
-    /// By what callers are known.
+    /// The sources of callers' identities.
     pub identity: IdentitySettings,
-    /// Where the plain HTTP port listens.
+    /// The listener for metrics and probes.
     pub observe_listen: ObserveListen,
-    /// Where the ledger lives.
+    /// The database of the ledger.
     pub database: Database,
-    /// Which schema of a Postgres database holds it.
+    /// The schema of a Postgres database that holds it.
     pub schema: SchemaName,
-    /// How many Postgres connections carry claims and settlements.
+    /// The number of Postgres connections for claims and settlements.
     pub sessions: usize,
-    /// How long a session with Postgres lives; none: for ever.
+    /// The lifetime of a session with Postgres; `None` if sessions are not rotated.
     pub max_connection_lifetime: Option<Duration>,
-    /// How many threads serve calls; zero: see [`Config::runtime_threads`].
+    /// The number of threads that serve calls; for zero see [`Config::runtime_threads`].
     pub threads: usize,
-    /// How long claims and settlements wait for a row that somebody else holds.
+    /// How long claims and settlements wait for a row that another session has locked.
     pub lock_wait: Duration,
-    /// Named prepared statements.
+    /// Whether prepared statements have names.
     pub prepared_statements: bool,
-    /// Whether a pooler gives each transaction another connection.
+    /// Whether a pooler may run each transaction on another connection (transaction pooling).
     pub transaction_pooling: bool,
     /// How long to wait for the store at the start.
     pub startup_wait: Duration,
-    /// How the ledger works.
+    /// Options of the ledger.
     pub ledger: LedgerOptions,
-    /// How the edge behaves.
+    /// Options of the listeners and calls.
     pub serve: ServeOptions,
     /// The policies.
     pub policies: Policies,
@@ -66,7 +66,7 @@ pub struct Config {
 const WAIT_MAX: Duration = Duration::from_mins(10);
 const DAY: Duration = Duration::from_hours(24);
 
-/// A configuration; the checker keeps what is wrong with it.
+/// Builds a configuration; problems are added to the checker.
 pub(super) fn settings(
     given: &Settings,
     policies: Policies,
@@ -202,7 +202,7 @@ fn serve(given: &Settings, checker: &mut Checker) -> ServeOptions {
     ServeOptions { reflection: checker.switch("reflection", given.reflection.as_ref(), true), ..options }
 }
 
-/// How many connections each address may have, and for how long.
+/// The limits on the number and lifetime of connections.
 fn connections(given: &Settings, checker: &mut Checker) -> ConnectionLimits {
     let (second, hour, week) = (Duration::from_secs(1), Duration::from_hours(1), DAY * 7);
     let (per_address, grace) = (&given.connections_per_address_max, &given.connection_age_grace);
@@ -220,14 +220,14 @@ fn connections(given: &Settings, checker: &mut Checker) -> ConnectionLimits {
             Duration::from_mins(15),
             second..=DAY,
         ),
-        // Not every client library keeps its calls from a connection that ends, so that nobody gets this unasked.
+        // Off by default: not every client library handles GOAWAY without failing calls.
         age_max: checker.time_or_ever("connection_age_max", age.as_ref(), Duration::ZERO, second..=week),
         age_grace: checker.time("connection_age_grace", grace.as_ref(), hour, Duration::ZERO..=week),
     }
 }
 
-/// What each principal may take. Without credentials all calls are those of one principal, so that every limit of a
-/// principal is one of the server then: its calls are not limited by default, and its bytes by the server's alone.
+/// The limits of each principal. Without authentication all calls belong to one principal, so a limit of a principal is one of
+/// the server then: by default its calls are not limited, and its bytes only by the server's limit.
 fn principals(given: &Settings, checker: &mut Checker) -> PrincipalLimits {
     let (calls, bytes) = (0..=1_000_000, 0..=1 << 40);
     let per_second = given.principal_calls_per_second.as_ref();
@@ -274,7 +274,7 @@ fn limits(given: &Settings, checker: &mut Checker) -> Limits {
     }
 }
 
-/// The largest batch must fit whatever it goes through.
+/// Checks that the largest batch fits each limit that applies to it.
 fn batches_fit(config: &Config, checker: &mut Checker) {
     let LedgerOptions { queue_max, queue_bytes_max, .. } = config.ledger;
     let ServeOptions { connection_bytes_max, server_bytes_max, limits, principals, .. } = config.serve;

@@ -1,4 +1,4 @@
-//! Checks single settings, and keeps what would be in force and what is wrong.
+//! Checks single settings, and collects the values in force and the problems.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use super::admin_listen::AdminListen;
 use super::file_path::FilePath;
 use super::given::Given;
 use super::local_listen::LocalListen;
-use super::problem::{Places, Problem};
+use super::problem::{Problem, ValueSources};
 use crate::common::duration_arg::DurationArg;
 use crate::store::SchemaName;
 
@@ -19,34 +19,34 @@ use crate::store::SchemaName;
 pub(super) struct Shown {
     pub(super) name: String,
     pub(super) value: toml::Value,
-    /// Where it was written; none: it is the default.
-    pub(super) place: Option<String>,
+    /// The source of the value; `None` for a default.
+    pub(super) source: Option<String>,
 }
 
 pub(super) struct Checker {
-    pub(super) places: Places,
+    pub(super) sources: ValueSources,
     pub(super) problems: Vec<Problem>,
     pub(super) in_force: Vec<Shown>,
 }
 
 impl Checker {
-    pub(super) fn new(places: Places, problems: Vec<Problem>) -> Checker {
-        Checker { places, problems, in_force: Vec::new() }
+    pub(super) fn new(sources: ValueSources, problems: Vec<Problem>) -> Checker {
+        Checker { sources, problems, in_force: Vec::new() }
     }
 
-    /// Something is wrong with the setting or field of this path.
+    /// Adds a problem of the setting or field with this path.
     pub(super) fn wrong(&mut self, path: &str, text: &str) {
-        self.problems.push(Problem { text: format!("{path}: {text}"), place: self.places.of(path) });
+        self.problems.push(Problem { text: format!("{path}: {text}"), source: self.sources.of(path) });
     }
 
     pub(super) fn shown(&mut self, name: &str, value: impl Into<toml::Value>) {
         self.shown_from(name, value, name);
     }
 
-    /// A setting that another one may have told.
-    pub(super) fn shown_from(&mut self, name: &str, value: impl Into<toml::Value>, told_by: &str) {
-        let place = self.places.of(told_by);
-        self.in_force.push(Shown { name: name.to_owned(), value: value.into(), place });
+    /// Adds a setting whose value may come from another setting.
+    pub(super) fn shown_from(&mut self, name: &str, value: impl Into<toml::Value>, set_by: &str) {
+        let source = self.sources.of(set_by);
+        self.in_force.push(Shown { name: name.to_owned(), value: value.into(), source });
     }
 
     pub(super) fn number(
@@ -56,7 +56,7 @@ impl Checker {
         default: usize,
         bounds: RangeInclusive<usize>,
     ) -> usize {
-        let value = self.bounded(name, "is no whole number", given, default, &bounds);
+        let value = self.bounded(name, "is not a whole number", given, default, &bounds);
         self.shown(name, i64::try_from(value).unwrap_or(i64::MAX));
         value
     }
@@ -72,13 +72,13 @@ impl Checker {
             Given::Value(value) => Given::Value(Duration::from(*value)),
             Given::Unreadable(text) => Given::Unreadable(text.clone()),
         });
-        let kind = "is no duration like 500ms, 30s, 15m, 24h or 7d";
+        let kind = "is not a duration like 500ms, 30s, 15m, 24h or 7d";
         let value = self.bounded(name, kind, given.as_ref(), default, &bounds);
         self.shown(name, DurationArg::from(value).to_string());
         value
     }
 
-    /// A time for which zero stands for ever.
+    /// A time for which zero means no limit.
     pub(super) fn time_or_ever(
         &mut self,
         name: &str,
@@ -95,7 +95,7 @@ impl Checker {
         Some(self.time(name, given, default, bounds)).filter(|time| !time.is_zero())
     }
 
-    /// A file that need not be; it is not looked at here.
+    /// An optional file; it is not opened here.
     pub(super) fn file(&mut self, name: &str, given: Option<&Given<FilePath>>) -> Option<PathBuf> {
         let value = match given {
             None => FilePath(None),
@@ -147,7 +147,7 @@ impl Checker {
             None => default,
             Some(Given::Value(value)) => *value,
             Some(Given::Unreadable(text)) => {
-                self.wrong(name, &format!("`{text}` is no address and port like {default}"));
+                self.wrong(name, &format!("`{text}` is not an address and port like {default}"));
                 default
             }
         };

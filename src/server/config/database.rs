@@ -1,4 +1,4 @@
-//! `database_url`, and the files that may stand for it or for parts of it.
+//! `database_url`, and the files that may replace it or parts of it.
 
 use std::path::PathBuf;
 
@@ -7,29 +7,29 @@ use super::settings::Settings;
 use crate::common::secret_file;
 use crate::store::{PostgresSource, UrlSource};
 
-/// Where the ledger lives when nothing else is said.
+/// The default database.
 const DATABASE_URL_DEFAULT: &str = "sqlite://data/ledger.db";
 
-/// Where the ledger lives.
+/// The database of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// One file, owned by one process.
+    /// An `SQLite` file, owned by one process.
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// Nobody chose it: its folder may be created.
+        /// Whether it is the default, whose folder may be created.
         by_default: bool,
     },
     /// The memory of the process (`serve --ephemeral`).
     Memory,
-    /// A server.
+    /// A Postgres server.
     Postgres {
-        /// Its URL, and who connects.
+        /// The URL, user and password.
         source: PostgresSource,
     },
 }
 
-/// Reads `database_url` and its files; the checker keeps what is wrong with them.
+/// Reads `database_url` and its files; problems are added to the checker.
 pub(super) fn database(given: &Settings, checker: &mut Checker) -> Database {
     let url_file = checker.file("database_url_file", given.database_url_file.as_ref());
     let user_file = checker.file("database_user_file", given.database_user_file.as_ref());
@@ -63,7 +63,7 @@ pub(super) fn database(given: &Settings, checker: &mut Checker) -> Database {
     }
     match sqlite(&url) {
         Ok(path) => {
-            // As a file could say it, unless another setting says it there.
+            // Shown as a file could state it, unless another setting states it.
             let scheme = if url_file.is_some() { "SQLite file " } else { "sqlite://" };
             checker.shown_from("database_url", format!("{scheme}{}", path.display()), setting);
             Database::Sqlite { path, by_default }
@@ -76,7 +76,7 @@ pub(super) fn database(given: &Settings, checker: &mut Checker) -> Database {
     }
 }
 
-/// The file of a URL; or what is wrong with it, without the URL, which may be one with a password.
+/// The file of a URL; or what is wrong with it, without the URL itself, which may contain a password.
 fn sqlite(url: &str) -> Result<PathBuf, &'static str> {
     match url.strip_prefix("sqlite://") {
         Some(path) if !path.is_empty() && !path.contains('?') && !path.contains(":memory:") => {

@@ -1,5 +1,5 @@
-//! The file: settings at its top level, policies, and issuers of tokens. Each value is read by itself, so that all that cannot be read is
-//! reported at once.
+//! The configuration file: settings at the top level, policies, and issuers of tokens. Each value is read separately, so that all
+//! problems are reported together.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::issuers::IssuerArgs;
-use super::problem::{Places, Problem};
+use super::problem::{Problem, ValueSources};
 use super::settings::Settings;
 use crate::policy_args::PolicyArgs;
 
-/// What a file states.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) settings: Settings,
@@ -22,41 +22,41 @@ pub(super) struct File {
     pub(super) issuers: BTreeMap<String, IssuerArgs>,
 }
 
-/// Reads a file. What is wrong is added to the problems; what is right is returned.
-pub(super) fn read(path: &Path, places: &mut Places, problems: &mut Vec<Problem>) -> File {
-    path.clone_into(&mut places.file);
+/// Reads a file. Problems are added to the list; valid values are returned.
+pub(super) fn read(path: &Path, sources: &mut ValueSources, problems: &mut Vec<Problem>) -> File {
+    path.clone_into(&mut sources.file);
     if path.as_os_str().is_empty() {
         let text = "config: is empty: name a file, or leave it out".to_owned();
-        problems.push(Problem { text, place: places.of("config") });
+        problems.push(Problem { text, source: sources.of("config") });
         return File::default();
     }
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => {
             let text = format!("config: {}: {error}", path.display());
-            problems.push(Problem { text, place: places.of("config") });
+            problems.push(Problem { text, source: sources.of("config") });
             return File::default();
         }
     };
     let (root, errors) = DeTable::parse_recoverable(&text);
     for error in &errors {
-        let place = error.span().map(|span| format!("{}, line {}", path.display(), line(&text, span.start)));
-        problems.push(Problem { text: format!("config: {}", error.message()), place });
+        let source = error.span().map(|span| format!("{}, line {}", path.display(), line(&text, span.start)));
+        problems.push(Problem { text: format!("config: {}", error.message()), source });
     }
-    lines(root.get_ref(), "", &text, &mut places.lines);
-    // What cannot be parsed has no values that could be trusted.
+    lines(root.get_ref(), "", &text, &mut sources.lines);
+    // Without a successful parse, no value can be trusted.
     match toml::from_str(&text) {
-        Ok(root) if errors.is_empty() => parts(root, places, problems),
+        Ok(root) if errors.is_empty() => parts(root, sources, problems),
         Ok(_) | Err(_) => File::default(),
     }
 }
 
-/// The number of the line that holds this byte.
+/// The number of the line with this byte offset.
 fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The path of a key as problems name it: a consumer's name is quoted.
+/// The path of a key in problems: a consumer's name is quoted.
 fn join(path: &str, key: &str) -> String {
     match path {
         "" => key.to_owned(),
@@ -75,13 +75,13 @@ fn lines(table: &DeTable<'_>, path: &str, text: &str, found: &mut BTreeMap<Strin
     }
 }
 
-fn parts(mut root: Table, places: &Places, problems: &mut Vec<Problem>) -> File {
+fn parts(mut root: Table, sources: &ValueSources, problems: &mut Vec<Problem>) -> File {
     let mut wrong = |path: &str, text: &str| {
-        // Without the position, which is the place's.
+        // Only the first line: the position follows from the source.
         let text = text.trim().lines().next().unwrap_or_default();
-        // It is the file's own value, though a flag of the same name may stand above it.
-        let place = places.in_file(path).unwrap_or_else(|| places.file.display().to_string());
-        problems.push(Problem { text: format!("{path}: {text}"), place: Some(place) });
+        // The value of the file, even if a flag of the same name overrides it.
+        let source = sources.in_file(path).unwrap_or_else(|| sources.file.display().to_string());
+        problems.push(Problem { text: format!("{path}: {text}"), source: Some(source) });
     };
     let policy = root.remove("policy").unwrap_or(Value::Table(Table::new()));
     let policy = section("policy", policy, &mut wrong);
@@ -121,7 +121,7 @@ fn section<T: DeserializeOwned + Default>(path: &str, value: Value, wrong: &mut 
     T::default()
 }
 
-/// A table's values, each read by itself, and then together.
+/// The values of a table, each read separately, and then together.
 fn each<T: DeserializeOwned + Default>(path: &str, table: Table, wrong: &mut impl FnMut(&str, &str)) -> T {
     let mut sound = Table::new();
     for (keys, value) in leaves(table) {
@@ -139,7 +139,7 @@ fn each<T: DeserializeOwned + Default>(path: &str, table: Table, wrong: &mut imp
     })
 }
 
-/// The values that are no tables, each with its keys.
+/// The values that are not tables, each with its path of keys.
 fn leaves(table: Table) -> Vec<(Vec<String>, Value)> {
     let mut found = Vec::new();
     for (key, value) in table {

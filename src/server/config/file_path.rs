@@ -1,4 +1,4 @@
-//! The path of a file that need not be.
+//! The path of an optional file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 pub(super) const NONE: &str = "none";
 
-/// The path of a file, or `none`: a flag can take back what a variable or the file says.
+/// The path of a file, or `none`, by which a flag can override a variable or the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub struct FilePath(pub(super) Option<PathBuf>);

@@ -1,17 +1,16 @@
-//! A value as it was given, readable or not.
+//! A value as it was given, valid or not.
 
 use std::convert::Infallible;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-/// A value of a flag or of the environment. One that cannot be read is kept, to be reported together with all
-/// else that is wrong.
+/// A value of a flag or of the environment. An invalid one is kept, so that it is reported together with all other problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given<T> {
-    /// What was read.
+    /// The parsed value.
     Value(T),
-    /// The text that cannot be read.
+    /// The text that cannot be parsed.
     Unreadable(String),
 }
 
@@ -22,7 +21,7 @@ impl<T: FromStr> FromStr for Given<T> {
     }
 }
 
-/// In a file, what cannot be read is reported with its line, by who reads the file.
+/// In a file, an invalid value is an error, which the reader of the file reports with its line.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Given<T>, D::Error> {
         T::deserialize(from).map(Given::Value)

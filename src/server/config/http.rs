@@ -1,4 +1,4 @@
-//! The settings of the HTTP door.
+//! The settings of the HTTP listeners.
 
 use std::net::SocketAddr;
 
@@ -10,18 +10,18 @@ use super::local_listen::HttpListen;
 use super::settings::Settings;
 use crate::rpc::Hosts;
 
-/// Where the services are served by plain HTTP, and by which names.
+/// The listeners for HTTP without gRPC, and the accepted host names.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// For consumers; for operators too, where they have no listener of their own.
+    /// The listener for consumers; also for operators, unless they have a separate one.
     pub listen: HttpListen,
-    /// For operators, where they have one.
+    /// The separate listener for operators, if there is one.
     pub admin_listen: Option<SocketAddr>,
-    /// The names by which the server is called, where callers are anonymous.
+    /// The host names that are accepted while callers are anonymous.
     pub hosts: Hosts,
 }
 
-/// The settings; the checker keeps what is wrong with them.
+/// Reads the settings; problems are added to the checker.
 pub(super) fn http(
     given: &Settings,
     admin_listen: Option<SocketAddr>,
@@ -57,10 +57,10 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::server::config::given::Given;
-    use crate::server::config::problem::Places;
+    use crate::server::config::problem::ValueSources;
 
     #[test]
-    fn names_are_hosts_without_ports() {
+    fn hosts_with_port_are_refused() {
         for (text, wrong) in [
             ("none", 0),
             ("ledger.internal", 0),
@@ -70,19 +70,19 @@ mod tests {
             ("*.internal, a@b", 2),
         ] {
             let given = Settings { http_hosts: Some(text.into()), ..Settings::default() };
-            let mut checker = Checker::new(Places::default(), Vec::new());
+            let mut checker = Checker::new(ValueSources::default(), Vec::new());
             http(&given, None, &mut checker);
             assert_eq!(checker.problems.len(), wrong, "{text}");
         }
     }
 
     #[test]
-    fn operators_have_a_port_for_http_only_where_they_have_one_for_grpc() {
+    fn admin_http_listen_requires_admin_listen() {
         let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
         for (admin_listen, wrong) in [(Some(address), 0), (None, 1)] {
             let own = Some(Given::Value("127.0.0.1:2".parse().expect("an address")));
             let given = Settings { admin_http_listen: own, ..Settings::default() };
-            let mut checker = Checker::new(Places::default(), Vec::new());
+            let mut checker = Checker::new(ValueSources::default(), Vec::new());
             let settings = http(&given, admin_listen, &mut checker);
             assert_eq!((checker.problems.len(), settings.admin_listen.is_some()), (wrong, true));
         }

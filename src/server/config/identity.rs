@@ -1,4 +1,4 @@
-//! The settings by which callers are known: files, and what must be there together.
+//! The settings of identity: files, and checks of their combinations.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,42 +12,42 @@ use super::issuers::{IssuerArgs, IssuerSettings, issuers};
 use super::settings::Settings;
 use crate::identity::Proxies;
 
-/// The files of the server's TLS.
+/// The files of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Its certificate.
+    /// The server's certificate.
     pub cert: PathBuf,
-    /// Its private key.
+    /// The server's private key.
     pub key: PathBuf,
-    /// The authorities of its clients.
+    /// The certificate authorities of clients.
     pub client_ca: Option<PathBuf>,
     /// Their revocation lists.
     pub client_crl: Option<PathBuf>,
 }
 
-/// By what callers are known.
+/// The sources of callers' identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdentitySettings {
     /// TLS of the server.
     pub tls: Option<TlsFiles>,
     /// The hashes of tokens.
     pub tokens: Option<PathBuf>,
-    /// Who may do what.
+    /// The rights of principals.
     pub rights: Option<PathBuf>,
     /// The issuers of JSON web tokens.
     pub issuers: Vec<IssuerSettings>,
-    /// How long after a good fetch of an issuer's keys the next one is made.
+    /// The time between a successful fetch of an issuer's keys and the next one.
     pub jwks_refresh: Duration,
-    /// How long after the last good fetch its keys stay in force.
+    /// How long keys stay in force after the last successful fetch.
     pub jwks_keep: Duration,
-    /// The proxies that name others.
+    /// The trusted proxies, which forward identities.
     pub proxies: Proxies,
-    /// Nobody is authenticated, and the server may listen where others reach it.
+    /// Whether the server may listen beyond loopback without authentication.
     pub insecure_anonymous: bool,
 }
 
 impl IdentitySettings {
-    /// Whether there is anything by which somebody is known.
+    /// Whether a source of identity is configured.
     #[must_use]
     pub fn knows_anybody(&self) -> bool {
         let by_certificate = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
@@ -56,7 +56,7 @@ impl IdentitySettings {
 }
 
 impl IdentitySettings {
-    /// Whether tokens would come to this address over a network, and nothing here encrypts them.
+    /// Whether tokens would be sent to this address over a network without TLS.
     #[must_use]
     pub fn tokens_in_the_clear(&self, listen: SocketAddr) -> bool {
         let has_tokens = self.tokens.is_some() || !self.issuers.is_empty();
@@ -64,7 +64,7 @@ impl IdentitySettings {
     }
 }
 
-/// The settings; the checker keeps what is wrong with them.
+/// Reads the settings; problems are added to the checker.
 pub(super) fn identity(
     given: &Settings,
     sections: &BTreeMap<String, IssuerArgs>,
@@ -127,7 +127,7 @@ fn proxies(given: Option<&str>, checker: &mut Checker) -> Proxies {
     })
 }
 
-/// What contradicts itself, or would be less safe than it looks.
+/// Refuses combinations that are contradictory, or less safe than they look.
 fn together(settings: &IdentitySettings, listeners: &[Option<(&str, SocketAddr)>], checker: &mut Checker) {
     let sources = "tokens_file, [issuers.NAME], listen_tls_client_ca or trusted_proxies";
     let known = settings.knows_anybody();
@@ -136,7 +136,7 @@ fn together(settings: &IdentitySettings, listeners: &[Option<(&str, SocketAddr)>
         checker.wrong("rights_file", text);
     }
     if !known && settings.rights.is_some() {
-        checker.wrong("rights_file", &format!("is of no use while nobody is authenticated: set {sources}"));
+        checker.wrong("rights_file", &format!("has no effect without authentication: set {sources}"));
     }
     if known && settings.insecure_anonymous {
         checker.wrong("insecure_anonymous", "is true, but callers are authenticated: leave it out");
@@ -146,8 +146,9 @@ fn together(settings: &IdentitySettings, listeners: &[Option<(&str, SocketAddr)>
         checker.wrong(
             name,
             &format!(
-                "is {address}, which others can reach, and nobody is authenticated: set {sources}, with rights_file; or \
-                 insecure_anonymous = true, where nobody else can come that far"
+                "is {address}, which other machines can reach, and callers are not authenticated: set {sources}, with \
+                 rights_file; or \
+                 insecure_anonymous = true, if no other client can reach it"
             ),
         );
     }
@@ -161,24 +162,24 @@ fn together(settings: &IdentitySettings, listeners: &[Option<(&str, SocketAddr)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::config::problem::Places;
+    use crate::server::config::problem::ValueSources;
 
     fn problems(listen: &str, change: impl FnOnce(&mut Settings)) -> Vec<String> {
         let mut given = Settings::default();
         change(&mut given);
-        let mut checker = Checker::new(Places::default(), Vec::new());
+        let mut checker = Checker::new(ValueSources::default(), Vec::new());
         let listener = Some(("listen", listen.parse().expect("an address")));
         identity(&given, &BTreeMap::new(), &[listener], &mut checker);
         checker.problems.into_iter().map(|problem| problem.text).collect()
     }
 
-    type Change = fn(&mut Settings, Option<Given<FilePath>>);
+    type SettingChange = fn(&mut Settings, Option<Given<FilePath>>);
 
     const HERE: &str = "127.0.0.1:50051";
     const EVERYWHERE: &str = "0.0.0.0:50051";
 
     #[test]
-    fn what_is_sound_is_taken() {
+    fn valid_settings_are_accepted() {
         let path = || Some(Given::Value(FilePath(Some("f".into()))));
         assert_eq!(problems(HERE, |_| {}), [""; 0]);
         assert_eq!(problems("[::1]:1", |_| {}), [""; 0]);
@@ -208,12 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_less_safe_than_it_looks_is_refused() {
+    fn settings_less_safe_than_they_look_are_refused() {
         let path = || Some(Given::Value(FilePath(Some("f".into()))));
-        let rows: [(&str, Change, &str); 9] = [
-            (EVERYWHERE, |_, _| {}, "listen: is 0.0.0.0:50051, which others can reach"),
+        let rows: [(&str, SettingChange, &str); 9] = [
+            (EVERYWHERE, |_, _| {}, "listen: is 0.0.0.0:50051, which other machines can reach"),
             (HERE, |given, path| given.tokens_file = path, "rights_file: is missing"),
-            (HERE, |given, path| given.rights_file = path, "rights_file: is of no use while nobody"),
+            (
+                HERE,
+                |given, path| given.rights_file = path,
+                "rights_file: has no effect without authentication",
+            ),
             (
                 HERE,
                 |given, path| given.listen_tls_cert = path,

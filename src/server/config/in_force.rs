@@ -1,4 +1,4 @@
-//! What would be in force, without secrets: for people in the form of a file, or as JSON.
+//! The configuration in force, without secrets: in the form of a file, or as JSON.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::ledger::Policies;
 use crate::proto::policy_fields;
 use crate::rpc::policy_message;
 
-/// Every setting and every policy of a configuration, as it would be in force. A password is not told: of Postgres,
-/// the address and the database are.
+/// Every setting and every policy of a configuration, as in force. Of a Postgres URL only address and database are shown, never
+/// the password.
 #[derive(Debug)]
 pub struct InForce {
     pub(super) settings: Vec<Shown>,
@@ -19,16 +19,16 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// Shows that the ledger is kept in memory, since this flag says so: there is no database that a file could name.
+    /// Shows that the ledger is in memory because of this flag; a file cannot configure that.
     pub(in crate::server) fn is_in_memory(&mut self, flag: &str) {
         for one in self.settings.iter_mut().filter(|one| one.name == "database_url") {
-            (one.value, one.place) = ("none".into(), Some(format!("{flag}, the memory of the process")));
+            (one.value, one.source) = ("none".into(), Some(format!("{flag}, the memory of the process")));
         }
     }
 
     /// The default policy and those of consumers, each with the name of its section.
     fn sections(&self) -> impl Iterator<Item = (Option<String>, Policy)> {
-        // No consumer has this name.
+        // The empty name is that of the default policy.
         let usual = (None, Policy::clone(&self.policies.of("")));
         let own = self.policies.names().into_iter();
         let own = own.map(|name| (Some(name.clone()), Policy::clone(&self.policies.of(&name))));
@@ -42,7 +42,7 @@ impl InForce {
             .settings
             .iter()
             .map(|one| {
-                let from = one.place.as_deref().unwrap_or("default");
+                let from = one.source.as_deref().unwrap_or("default");
                 (one.name.clone(), json!({ "value": one.value, "from": from }))
             })
             .collect();
@@ -71,12 +71,12 @@ fn fields(policy: &Policy) -> Vec<(&'static str, toml::Value)> {
     valued.collect()
 }
 
-/// As a file could state it.
+/// In the form of a file.
 impl fmt::Display for InForce {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Shown { name, value, place } in &self.settings {
-            let from = place.as_deref().unwrap_or("default");
-            // A text that is no URL: a URL would tell the password.
+        for Shown { name, value, source } in &self.settings {
+            let from = source.as_deref().unwrap_or("default");
+            // A description instead of a URL, which would show the password.
             let described = value.as_str().filter(|text| name == "database_url" && !text.contains("://"));
             match described {
                 Some(text) => writeln!(to, "# {name}: {text}  # {from}")?,

@@ -9,10 +9,10 @@ use serde::Deserialize;
 use super::checker::Checker;
 use crate::identity::jwt::{Issuer, Keys};
 
-/// More issuers than anybody has.
+/// The maximum number of issuers.
 const ISSUERS_MAX: usize = 16;
 
-/// A section as it is written.
+/// A section, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct IssuerArgs {
@@ -24,16 +24,16 @@ pub(super) struct IssuerArgs {
     jwks_token_file: Option<PathBuf>,
 }
 
-/// Where the keys of an issuer are.
+/// The source of an issuer's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JwksPlace {
-    /// In a file, which may change.
+    /// A file, which is read again when it changes.
     File(PathBuf),
-    /// Where the issuer publishes them.
+    /// The URL where the issuer publishes them.
     Url {
-        /// By HTTPS.
+        /// The HTTPS URL.
         url: String,
-        /// The authorities that its certificate must be signed by; none: those that the system trusts.
+        /// The certificate authorities of the server; `None` for those that the system trusts.
         authorities: Option<PathBuf>,
         /// The file of a bearer token to present.
         bearer: Option<PathBuf>,
@@ -43,17 +43,17 @@ pub enum JwksPlace {
 /// An issuer of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuerSettings {
-    /// What principals are called by.
+    /// The name in principals: `jwt:NAME:SUB`.
     pub name: String,
     /// The claim `iss` of its tokens.
     pub issuer: String,
-    /// The claim `aud` of its tokens has one of these.
+    /// The accepted audiences: the claim `aud` must have one of them.
     pub audiences: Vec<String>,
-    /// Its keys.
+    /// The source of the keys.
     pub jwks: JwksPlace,
 }
 
-/// The issuers; the checker keeps what is wrong with them.
+/// Reads the issuers; problems are added to the checker.
 pub(super) fn issuers(given: &BTreeMap<String, IssuerArgs>, checker: &mut Checker) -> Vec<IssuerSettings> {
     if given.len() > ISSUERS_MAX {
         checker.wrong("issuers", &format!("has {} sections, must have at most {ISSUERS_MAX}", given.len()));
@@ -67,7 +67,7 @@ pub(super) fn issuers(given: &BTreeMap<String, IssuerArgs>, checker: &mut Checke
     found
 }
 
-/// Without its keys.
+/// The issuer, without keys.
 fn plain(issuer: &IssuerSettings) -> Result<Issuer, String> {
     Issuer::new(&issuer.name, &issuer.issuer, &issuer.audiences, Arc::new(Keys::none()))
 }

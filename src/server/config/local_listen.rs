@@ -1,4 +1,4 @@
-//! Where a port is that is on this machine alone unless another address is set: `observe_listen` and `http_listen`.
+//! Listeners that are on loopback unless another address is set: `observe_listen` and `http_listen`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,23 +8,22 @@ use serde::Deserialize;
 
 const OFF: &str = "off";
 
-/// Where `/metrics`, `/livez` and `/readyz` are served: by default where Prometheus expects the metrics of an OpenTelemetry
-/// exporter.
+/// The listener of `/metrics`, `/livez` and `/readyz`: by default the port that Prometheus assigns to OpenTelemetry exporters.
 pub type ObserveListen = LocalListen<9_464>;
-/// Where the services are served by plain HTTP.
+/// The listener for HTTP without gRPC.
 pub type HttpListen = LocalListen<50_080>;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub enum LocalListen<const PORT: u16> {
-    /// Nowhere.
+    /// No listener.
     Off,
-    /// There.
+    /// A listener at this address.
     At {
         /// The address and port.
         address: SocketAddr,
-        /// By default: it gives way where its port is taken.
+        /// Whether it is the default: then a port that is in use is not an error.
         by_default: bool,
     },
 }

@@ -24,7 +24,7 @@ use std::thread::available_parallelism;
 
 use self::checker::Checker;
 use self::file::File;
-use self::problem::Places;
+use self::problem::ValueSources;
 use crate::store::{CLOCK_LIMITS, PostgresOptions, PostgresSource, PostgresStore, Store as _, UrlSource};
 
 pub use self::admin_listen::AdminListen;
@@ -37,18 +37,18 @@ pub use self::identity::{IdentitySettings, TlsFiles};
 pub use self::in_force::InForce;
 pub use self::issuers::{IssuerSettings, JwksPlace};
 pub use self::local_listen::{HttpListen, LocalListen, ObserveListen};
-pub use self::problem::{Problem, Typed};
+pub use self::problem::{ArgumentSources, Problem};
 pub use self::settings::Settings;
-pub use self::variables::Known;
+pub use self::variables::KnownVariables;
 pub(super) use self::variables::unknown as unknown_variables;
 
 impl Config {
     /// Merges flags and environment with the file, and checks everything.
     ///
     /// # Errors
-    /// All that is wrong, each with the setting's name.
+    /// All problems, each with the setting's name.
     pub fn load(flags: Settings, file: Option<&Path>) -> Result<Config, Vec<String>> {
-        let checked = Config::check(flags, Typed::default(), file);
+        let checked = Config::check(flags, ArgumentSources::default(), file);
         checked
             .map(|(config, _)| config)
             .map_err(|problems| problems.into_iter().map(|problem| problem.text).collect())
@@ -57,17 +57,17 @@ impl Config {
     /// Merges flags and environment with the file, and checks everything. Opens no store and no port.
     ///
     /// # Errors
-    /// All that is wrong, each with the setting's name and the place where it was written.
+    /// All problems, each with the setting's name and the source of the value.
     pub fn check(
         flags: Settings,
-        typed: Typed,
+        arguments: ArgumentSources,
         file: Option<&Path>,
     ) -> Result<(Config, InForce), Vec<Problem>> {
-        let mut places = Places { typed, ..Places::default() };
+        let mut sources = ValueSources { arguments, ..ValueSources::default() };
         let mut problems = Vec::new();
         let File { settings, policy, consumers, issuers } =
-            file.map_or_else(File::default, |path| file::read(path, &mut places, &mut problems));
-        let mut checker = Checker::new(places, problems);
+            file.map_or_else(File::default, |path| file::read(path, &mut sources, &mut problems));
+        let mut checker = Checker::new(sources, problems);
         let policies = policies::policies(&policy, &consumers, &mut checker);
         let config = checked::settings(&flags.or(settings), policies, &issuers, &mut checker);
         if let Database::Postgres { source } = &config.database {
@@ -85,9 +85,8 @@ impl Config {
         Ok((config, in_force))
     }
 
-    /// How many threads serve calls: the more there are, the more each call costs, since they wake each other; and the
-    /// store needs processors, too. Two at the least: with one, calls that have come and calls that come wait for each
-    /// other.
+    /// The number of threads that serve calls. More threads make each call more expensive, since they wake each other up, and the
+    /// store needs processors too. At least two: with one, new calls and calls in flight wait for each other.
     #[must_use]
     pub fn runtime_threads(&self) -> usize {
         match self.threads {
@@ -96,7 +95,7 @@ impl Config {
         }
     }
 
-    /// How to reach Postgres from this source.
+    /// The options of a Postgres store with this source.
     #[must_use]
     pub fn postgres(&self, source: &PostgresSource) -> PostgresOptions {
         PostgresOptions {

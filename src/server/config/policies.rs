@@ -8,7 +8,7 @@ use crate::ledger::Policies;
 use crate::policy_args::PolicyArgs;
 use crate::rpc::stated_policy;
 
-/// The policies of a file, checked: the default one, and those of single consumers upon it.
+/// Checks the policies of a file: the default one, and those of consumers, which override it.
 pub(super) fn policies(
     default: &PolicyArgs,
     consumers: &BTreeMap<String, PolicyArgs>,
@@ -25,7 +25,7 @@ pub(super) fn policies(
         let section = format!("consumers.{name:?}");
         let policy = patch(&section, args, checker).or(&lower).onto(&Policy::default());
         let stated = args.paths();
-        // What the default policy has wrong is reported once, there.
+        // Problems of the default policy are reported only there.
         let is_own =
             |error: &PolicyError| !inherited.contains(error) || stated.iter().any(|path| path == error.field);
         for error in policy.validate().err().unwrap_or_default().iter().filter(|error| is_own(error)) {
@@ -42,7 +42,7 @@ pub(super) fn policies(
     Policies::new(usual, own)
 }
 
-/// What a section of the file sets.
+/// The fields that a section of the file sets.
 fn patch(section: &str, args: &PolicyArgs, checker: &mut Checker) -> PolicyPatch {
     if args.delete {
         let text = "is for files of `policy apply`; leave the section out instead";
@@ -61,9 +61,9 @@ fn patch(section: &str, args: &PolicyArgs, checker: &mut Checker) -> PolicyPatch
 mod tests {
     use super::*;
     use crate::domain::Span;
-    use crate::server::config::problem::Places;
+    use crate::server::config::problem::ValueSources;
 
-    /// The policies of `[policy]` and of the consumer `c`, and what is wrong.
+    /// The policies of `[policy]` and of the consumer `c`, and the problems.
     fn read(text: &str) -> (Policy, Policy, Vec<String>) {
         #[derive(Default, serde::Deserialize)]
         #[serde(default)]
@@ -72,14 +72,14 @@ mod tests {
             consumers: BTreeMap<String, PolicyArgs>,
         }
         let File { policy, consumers } = toml::from_str(text).unwrap();
-        let mut checker = Checker::new(Places::default(), Vec::new());
+        let mut checker = Checker::new(ValueSources::default(), Vec::new());
         let policies = policies(&policy, &consumers, &mut checker);
         let problems = checker.problems.into_iter().map(|problem| problem.text).collect();
         (Policy::clone(&policies.of("any")), Policy::clone(&policies.of("c")), problems)
     }
 
     #[test]
-    fn a_consumer_states_its_own_fields_upon_the_default_ones() {
+    fn consumer_fields_override_default_policy() {
         let (usual, own, problems) = read(
             "[policy]\nlease = '1m'\nretention = '60d'\nmax_redelivery_window = '61d'\naccepted_risk = 'none'\n\
              backoff = { initial = '5s', max = '10m' }\n\
@@ -89,7 +89,7 @@ mod tests {
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!((usual.lease, own.lease), (Span::from_secs(60), Span::from_secs(60)));
         assert_eq!((usual.retention, own.retention), (Span::from_days(60), Span::from_days(10)));
-        // What is not stated follows the policy's own retention, not the default policy's.
+        // A field that is not stated follows the policy's own retention, not that of the default policy.
         assert_eq!(
             (usual.failed_retention, own.failed_retention),
             (Span::from_days(60), Span::from_days(30))
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_section() {
+    fn invalid_field_is_reported_with_its_section() {
         let (_, _, problems) = read(
             "[policy]\nlease = '500ms'\nmax_redelivery_window = '14d'\naccepted_risk = ' '\n\
              [consumers.c]\nlease = '1s'\ndelete = true\nretention = '99999999d'\n",

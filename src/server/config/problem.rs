@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where it was written.
+//! Problems of a configuration, and the sources of values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,30 +7,30 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-/// One thing that is wrong with a configuration.
+/// A problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The setting, or the path of a policy's field; what is wrong, and the limit.
+    /// The setting, or the path of a policy's field; the problem, and the limit.
     pub text: String,
-    /// Where the value was written: a flag, a variable, or a file and its line; none: it is a default.
-    pub place: Option<String>,
+    /// The source of the value: a flag, a variable, or a file and its line; `None` for a default.
+    pub source: Option<String>,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.text)?;
-        self.place.as_ref().map_or(Ok(()), |place| write!(to, " ({place})"))
+        self.source.as_ref().map_or(Ok(()), |source| write!(to, " ({source})"))
     }
 }
 
-/// Which settings were given by flags, and which by the environment.
+/// The settings that were given by flags or by the environment, each with its source.
 #[derive(Clone, Debug, Default)]
-pub struct Typed(BTreeMap<String, String>);
+pub struct ArgumentSources(BTreeMap<String, String>);
 
-/// Reads the sources of the arguments beside it, so it must be flattened before them.
-impl FromArgMatches for Typed {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Typed, clap::Error> {
-        let place = |id: &str| {
+/// Reads the sources of the arguments next to it, so it must be flattened before them.
+impl FromArgMatches for ArgumentSources {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ArgumentSources, clap::Error> {
+        let described = |id: &str| {
             let source = matches.value_source(id)?;
             if source == ValueSource::CommandLine {
                 return Some(format!("--{}", id.replace('_', "-")));
@@ -38,16 +38,16 @@ impl FromArgMatches for Typed {
             (source == ValueSource::EnvVariable).then(|| format!("IDEMPOTENCY_LEDGER_{}", id.to_uppercase()))
         };
         let ids = matches.ids().map(clap::Id::as_str);
-        Ok(Typed(ids.filter_map(|id| Some((id.to_owned(), place(id)?))).collect()))
+        Ok(ArgumentSources(ids.filter_map(|id| Some((id.to_owned(), described(id)?))).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Typed::from_arg_matches(matches)?;
+        *self = ArgumentSources::from_arg_matches(matches)?;
         Ok(())
     }
 }
 
-impl Args for Typed {
+impl Args for ArgumentSources {
     fn augment_args(command: Command) -> Command {
         command
     }
@@ -57,22 +57,22 @@ impl Args for Typed {
     }
 }
 
-/// Where each value was written.
+/// The source of each value.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    pub(super) typed: Typed,
+pub(super) struct ValueSources {
+    pub(super) arguments: ArgumentSources,
     pub(super) file: PathBuf,
     /// The lines of the file by their paths: settings, sections of policies and their fields.
     pub(super) lines: BTreeMap<String, usize>,
 }
 
-impl Places {
-    /// The place of the value that counts for a setting or a policy's field: a flag or a variable stands above the file.
+impl ValueSources {
+    /// The source of the value in force of a setting or a policy's field: a flag or a variable overrides the file.
     pub(super) fn of(&self, path: &str) -> Option<String> {
-        self.typed.0.get(path).cloned().or_else(|| self.in_file(path))
+        self.arguments.0.get(path).cloned().or_else(|| self.in_file(path))
     }
 
-    /// The place in the file; of a field that is not written, that of its section.
+    /// The source in the file; for a field that is not written, its section.
     pub(super) fn in_file(&self, path: &str) -> Option<String> {
         let mut path = path;
         loop {

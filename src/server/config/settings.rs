@@ -20,7 +20,7 @@ pub struct Settings {
     /// Where to listen [default: 127.0.0.1:50051]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<Given<SocketAddr>>,
-    /// Where operators are served: AdminService is there then, and no longer at `listen`; none: at `listen` [default: none]
+    /// Where operators are served: AdminService is only there then, and not at `listen`; without it at `listen` [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_ADMIN_LISTEN", value_name = "ADDRESS")]
     pub admin_listen: Option<Given<AdminListen>>,
     /// Where the services are served by HTTP, without gRPC (the Connect protocol: JSON and protobuf, HTTP/1.1 and HTTP/2),
@@ -71,23 +71,23 @@ pub struct Settings {
     /// spiffe://mesh/gateway or dns:gateway.example, separated by commas [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_TRUSTED_PROXIES", value_name = "LIST")]
     pub trusted_proxies: Option<String>,
-    /// Listen where others reach it though nobody is authenticated [default: false]
+    /// Listen beyond loopback although callers are not authenticated [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_INSECURE_ANONYMOUS", value_name = "BOOL")]
     pub insecure_anonymous: Option<Given<bool>>,
-    /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE; a flag shows its password to
-    /// whoever lists the processes, so keep that in a file
+    /// Where the ledger lives: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE; a flag shows its password in
+    /// the list of processes, so keep that in a file
     /// [default: sqlite://data/ledger.db]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
-    /// A file with database_url, read anew for each connection: who connects changes without a restart, or none
+    /// A file with database_url, read again for each connection, so that user and password can change without a restart, or none
     /// [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_URL_FILE", value_name = "FILE")]
     pub database_url_file: Option<Given<FilePath>>,
-    /// A file with the user, where a URL of Postgres names none, read anew for each connection, or none
+    /// A file with the user, if the URL of Postgres does not have one, read again for each connection, or none
     /// [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_USER_FILE", value_name = "FILE")]
     pub database_user_file: Option<Given<FilePath>>,
-    /// A file with the password, where a URL of Postgres names none, read anew for each connection, or none
+    /// A file with the password, if the URL of Postgres does not have one, read again for each connection, or none
     /// [default: none]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DATABASE_PASSWORD_FILE", value_name = "FILE")]
     pub database_password_file: Option<Given<FilePath>>,
@@ -102,7 +102,7 @@ pub struct Settings {
     /// How many Postgres connections carry claims and settlements, 1 to 32 [default: 3]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]
     pub sessions: Option<Given<usize>>,
-    /// How many threads serve calls; 0: one for every two processors, and two at the least, 0 to 256 [default: 0]
+    /// How many threads serve calls; 0: one for every two processors, at least two, 0 to 256 [default: 0]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_THREADS", value_name = "N")]
     pub threads: Option<Given<usize>>,
     /// How long claims and settlements wait for a row that another session of the database holds, 10ms to 1s
@@ -129,7 +129,7 @@ pub struct Settings {
     /// How many commands one batch takes to the store, 1 to 1000 [default: 1000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_BATCH_MAX", value_name = "N")]
     pub batch_max: Option<Given<usize>>,
-    /// How many client connections may be open at once, 1 to 1000000 [default: 10000]
+    /// How many client connections may be open concurrently, 1 to 1000000 [default: 10000]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTIONS_MAX", value_name = "N")]
     pub connections_max: Option<Given<usize>>,
     /// How many of them one address may have, or one /64 network of IPv6; 0: as many as may be open, 0 to 1000000
@@ -153,19 +153,20 @@ pub struct Settings {
     /// 0 to 1000000 [default: 0]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PRINCIPAL_CALLS_PER_SECOND", value_name = "N")]
     pub principal_calls_per_second: Option<Given<usize>>,
-    /// How many bytes the requests under way of each principal may have; 0: a quarter of server_bytes_max, 0 to 1099511627776 [default: 0]
+    /// How many bytes the requests under way of each principal may have; 0: a quarter of server_bytes_max, 0 to 1099511627776
+    /// [default: 0]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PRINCIPAL_BYTES_MAX", value_name = "N")]
     pub principal_bytes_max: Option<Given<usize>>,
     /// How many bytes the requests under way of one connection may have, 65536 to 1073741824
     /// [default: 16777216]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_CONNECTION_BYTES_MAX", value_name = "N")]
     pub connection_bytes_max: Option<Given<usize>>,
-    /// How many bytes the requests under way of all connections may have, and half as many the answers that are not read, 65536 to 1099511627776
-    /// [default: 268435456]
+    /// How many bytes the requests under way of all connections may have, and half as many the answers that are not read, 65536
+    /// to 1099511627776 [default: 268435456]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SERVER_BYTES_MAX", value_name = "N")]
     pub server_bytes_max: Option<Given<usize>>,
-    /// How long a message of a request may take to arrive, or an answer may wait to be read, before the call is ended; what goes on
-    /// at 1 KiB a second or more has longer, 1s to 10m [default: 10s]
+    /// How long a message of a request may take to arrive, or an answer may wait to be read, before the call is ended; what
+    /// goes on at 1 KiB a second or more has longer, 1s to 10m [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_STALL_MAX", value_name = "DURATION")]
     pub stall_max: Option<Given<DurationArg>>,
     /// The deadline of calls that bring none, and the longest of any, 100ms to 10m [default: 30s]
@@ -175,19 +176,19 @@ pub struct Settings {
     /// needs a longer timeout, at most 1m [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_MAX_WAIT", value_name = "DURATION")]
     pub max_wait: Option<Given<DurationArg>>,
-    /// From which time on the log tells of a call, 1ms to 10m [default: 1s]
+    /// The log reports calls that take at least this long, 1ms to 10m [default: 1s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_SLOW_CALL", value_name = "DURATION")]
     pub slow_call: Option<Given<DurationArg>>,
-    /// Whether the log tells the error texts of consumers, of messages that wait for a person [default: false]
+    /// Whether the log contains the error texts of consumers, for messages that wait for a person [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_LOG_ERROR_TEXTS", value_name = "BOOL")]
     pub log_error_texts: Option<Given<bool>>,
-    /// How long to go on serving after SIGTERM while saying NOT_SERVING, at most 10m [default: 5s]
+    /// How long to go on serving after SIGTERM while health checks report NOT_SERVING, at most 10m [default: 5s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_WAIT", value_name = "DURATION")]
     pub drain_wait: Option<Given<DurationArg>>,
     /// How long calls under way may take after that, at most 10m [default: 15s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_DRAIN_MAX", value_name = "DURATION")]
     pub drain_max: Option<Given<DurationArg>>,
-    /// Grant only to consumers that have a policy of their own [default: false]
+    /// Grant only to consumers that have their own policy [default: false]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_REQUIRE_REGISTRATION", value_name = "BOOL")]
     pub require_registration: Option<Given<bool>>,
     /// Refuse a SetPolicy whose policy does not state max_redelivery_window [default: false]

@@ -1,40 +1,40 @@
-//! Variables of the environment that have the prefix of the settings and are not a setting: most are misspelt.
+//! Environment variables with the prefix of the settings that are not a setting: most are misspelt.
 
 use std::collections::BTreeSet;
 
-/// What the variables of all settings begin with.
+/// The prefix of all settings' variables.
 const PREFIX: &str = "IDEMPOTENCY_LEDGER_";
 
-/// A name that is nearer than this to one of a setting is taken for that one, misspelt (Jaro–Winkler, 0 to 1).
+/// A name whose similarity to a setting's is above this (Jaro–Winkler, 0 to 1) counts as a misspelt form of it.
 const NEAR: f64 = 0.85;
 
 /// The variables that this program reads.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
-    /// Those of the command that runs.
+pub struct KnownVariables {
+    /// The variables of the command that runs.
     pub own: BTreeSet<String>,
-    /// Those of all commands.
+    /// The variables of all commands.
     pub all: BTreeSet<String>,
 }
 
-/// A variable that the command which runs does not read.
+/// A variable that the command that runs does not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
     /// Its name.
     pub(crate) name: String,
-    /// The setting of the command that runs whose name is the nearest; `None` if none is near.
+    /// The setting of the command that runs with the most similar name; `None` if none is similar.
     pub(crate) nearest: Option<String>,
-    /// Other commands read it.
+    /// Whether other commands read it.
     pub(crate) is_of_others: bool,
 }
 
-/// Variables with the prefix that the command which runs does not read, in the order of their names: those that no command
-/// reads and Kubernetes has not put there, and those of other commands whose names are near to one of its own. All other
-/// variables of operators' commands may stand in the environment of a server.
+/// Variables with the prefix that the command that runs does not read, ordered by name: those that no command reads and
+/// Kubernetes did not set, and those of other commands whose names are similar to one of this command. All other variables of
+/// operators' commands may be in the environment of a server.
 ///
-/// Kubernetes puts variables into each container for each Service of the namespace: `NAME_SERVICE_HOST`,
-/// `NAME_PORT_50051_TCP` and others. A Service named `idempotency-ledger` gives them the prefix.
-pub(crate) fn unknown(known: &Known, set: impl Iterator<Item = String>) -> Vec<Unknown> {
+/// Kubernetes sets variables in each container for each Service of the namespace: `NAME_SERVICE_HOST`, `NAME_PORT_50051_TCP` and
+/// others. A Service named `idempotency-ledger` gives them the prefix.
+pub(crate) fn unknown(known: &KnownVariables, set: impl Iterator<Item = String>) -> Vec<Unknown> {
     let ours: BTreeSet<String> = set.filter(|name| name.starts_with(PREFIX)).collect();
     let services: Vec<&str> = ours.iter().filter_map(|name| name.strip_suffix("SERVICE_HOST")).collect();
     let is_of_service = |name: &str| {
@@ -64,11 +64,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_variable_is_named_with_the_nearest_one() {
+    fn unknown_reports_misspelt_variable_with_nearest() {
         let known: BTreeSet<String> = ["DATABASE_URL", "DATABASE_URL_FILE", "LISTEN", "LOG_FORMAT", "CONFIG"]
             .map(|name| format!("{PREFIX}{name}"))
             .into();
-        let known = Known { all: known.clone(), own: known };
+        let known = KnownVariables { all: known.clone(), own: known };
         for (name, nearest) in [
             ("DATABSE_URL", Some("DATABASE_URL")),
             ("LOGFORMAT", Some("LOG_FORMAT")),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_of_another_command_is_named_where_a_setting_is_near() {
+    fn unknown_reports_similar_variable_of_other_command() {
         let names = |names: &[&str]| names.iter().map(|name| format!("{PREFIX}{name}")).collect();
         let own: BTreeSet<String> = names(&["TOKENS_FILE", "LISTEN"]);
         let all = own.union(&names(&["TOKEN_FILE", "ENDPOINT"])).cloned().collect();
@@ -93,18 +93,18 @@ mod tests {
             nearest: Some(format!("{PREFIX}TOKENS_FILE")),
             is_of_others,
         };
-        let found = unknown(&Known { own, all }, set.into_iter());
+        let found = unknown(&KnownVariables { own, all }, set.into_iter());
         assert_eq!(found, [near("TOKENZ_FILE", false), near("TOKEN_FILE", true)]);
     }
 
     #[test]
-    fn what_kubernetes_puts_there_for_a_service_is_not_named() {
+    fn unknown_ignores_service_variables_of_kubernetes() {
         let of_services = ["", "ADMIN_"].into_iter().flat_map(|service| {
             let rests = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_GRPC", "PORT", "PORT_50051_TCP_ADDR"];
             rests.map(|rest| format!("{PREFIX}{service}{rest}"))
         });
         let set = of_services.chain([format!("{PREFIX}PORTAL"), format!("{PREFIX}OTHER_PORT")]);
-        let found = unknown(&Known::default(), set).into_iter().map(|one| one.name);
+        let found = unknown(&KnownVariables::default(), set).into_iter().map(|one| one.name);
         assert_eq!(found.collect::<Vec<_>>(), [format!("{PREFIX}OTHER_PORT"), format!("{PREFIX}PORTAL")]);
     }
 }

@@ -1,5 +1,5 @@
-//! Keeps the keys of issuers fresh, beside the calls: no call ever waits for an issuer. Where one is away its last good
-//! keys stay in force for a while; where it never was there its tokens are refused, and the server runs.
+//! Refreshes the keys of issuers in the background: no call waits for an issuer. While an issuer is unreachable, its last keys
+//! stay in force for a while; if it never was reachable, its tokens are refused, and the server runs.
 
 pub(super) mod fetch;
 mod plan;
@@ -13,66 +13,66 @@ use tokio::time::{Instant, sleep_until};
 use self::fetch::Source;
 pub(super) use self::plan::Times;
 use self::plan::{Action, Plan, SPREAD};
-use crate::identity::Wanted;
+use crate::identity::KeyRefresh;
 use crate::identity::jwt::{Issuer, Keys};
 
-/// The issuers with the keys that are in force.
+/// The issuers with their keys in force.
 #[derive(Clone, Debug)]
 pub(super) struct Issuers {
     now: watch::Receiver<Arc<[Issuer]>>,
     published: Arc<watch::Sender<Arc<[Issuer]>>>,
-    wanted: Wanted,
+    key_refresh: KeyRefresh,
 }
 
 impl Issuers {
-    /// As they are now: in the order in which they were given, and the same `Arc` for as long as no key changes.
+    /// The current issuers, in the given order; the same `Arc` as long as no key changes.
     pub(super) fn now(&self) -> Arc<[Issuer]> {
         Arc::clone(&self.now.borrow())
     }
 
-    /// How a token asks for a key that is not known: it may be a new one.
-    pub(super) fn wanted(&self) -> Wanted {
-        self.wanted.clone()
+    /// Requests a refresh when a token names an unknown key, which may be new.
+    pub(super) fn key_refresh(&self) -> KeyRefresh {
+        self.key_refresh.clone()
     }
 
-    /// Comes back when there are other keys than at the last time.
+    /// Waits until keys differ from those at the last call.
     pub(super) async fn changed(&mut self) {
-        // What publishes lives as long as this.
+        // An error is impossible: the sender lives as long as this.
         let _changed = self.now.changed().await;
     }
 
-    /// The keys of an issuer, by its index, from elsewhere: from a file.
+    /// Puts keys of an issuer (by index) into force that were read from a file.
     pub(super) fn publish(&self, issuer: usize, keys: Keys) {
         publish(&self.published, issuer, keys);
     }
 }
 
-/// Keeps the keys of one issuer.
+/// Refreshes the keys of one issuer.
 #[derive(Debug)]
 pub(super) struct Refresher {
     issuer: usize,
     source: Source,
     times: Times,
     published: Arc<watch::Sender<Arc<[Issuer]>>>,
-    wanted: Wanted,
+    key_refresh: KeyRefresh,
 }
 
-/// The issuers, of which some publish their keys, and who keeps the keys of those: one task each, to be spawned.
+/// The issuers, and a refresher for each one that publishes its keys, to be spawned as a task.
 pub(super) fn refreshed(all: Vec<(Issuer, Option<Source>)>, times: Times) -> (Issuers, Vec<Refresher>) {
     let (issuers, sources): (Vec<Issuer>, Vec<Option<Source>>) = all.into_iter().unzip();
-    let wanted = Wanted::of(issuers.len());
+    let key_refresh = KeyRefresh::of(issuers.len());
     let (published, now) = watch::channel(Arc::from(issuers));
     let published = Arc::new(published);
     let refresher = |(issuer, source): (usize, Option<Source>)| {
-        let (published, wanted) = (Arc::clone(&published), wanted.clone());
-        source.map(|source| Refresher { issuer, source, times, published, wanted })
+        let (published, key_refresh) = (Arc::clone(&published), key_refresh.clone());
+        source.map(|source| Refresher { issuer, source, times, published, key_refresh })
     };
     let refreshers = sources.into_iter().enumerate().filter_map(refresher).collect();
-    (Issuers { now, published, wanted }, refreshers)
+    (Issuers { now, published, key_refresh }, refreshers)
 }
 
 impl Refresher {
-    /// Fetches, and waits, until it is dropped. Should it die of a bug, it can be run again.
+    /// Fetches and waits, until it is dropped. After a panic it can be run again.
     pub(super) async fn run(&self) {
         self.run_with(|| self.source.keys()).await;
     }
@@ -83,8 +83,8 @@ impl Refresher {
         loop {
             match plan.next(Instant::now()) {
                 Action::Fetch => {
-                    // This fetch is for all that asked until now: none of them asks again a minute later.
-                    if self.wanted.heard(self.issuer).now_or_never().is_some() {
+                    // This fetch serves all requests up to now, so they do not cause another one a minute later.
+                    if self.key_refresh.requested(self.issuer).now_or_never().is_some() {
                         plan.saw_unknown_key();
                     }
                     plan.begins(Instant::now());
@@ -102,7 +102,7 @@ impl Refresher {
                 }
                 Action::Wait(until) => tokio::select! {
                     () = sleep_until(until) => {}
-                    () = self.wanted.heard(self.issuer), if !plan.knows_of_unknown_key() => {
+                    () = self.key_refresh.requested(self.issuer), if !plan.knows_of_unknown_key() => {
                         plan.saw_unknown_key();
                     }
                 },
@@ -110,7 +110,7 @@ impl Refresher {
         }
     }
 
-    /// What a fetch ended with.
+    /// Handles the result of a fetch.
     fn took(&self, plan: &mut Plan, fetched: Result<Keys, String>) {
         let (now, chance) = (Instant::now(), crate::common::random::below(SPREAD + 1));
         let issuer = self.name();
@@ -151,7 +151,7 @@ impl Refresher {
         self.published.borrow()[self.issuer].name.clone()
     }
 
-    /// Puts these keys into force. Answers whether they are others than before.
+    /// Puts keys into force; returns whether they differ from the previous ones.
     fn publish(&self, keys: Keys) -> bool {
         publish(&self.published, self.issuer, keys)
     }

@@ -1,26 +1,26 @@
-//! When keys are fetched and when they are dropped: decided from what happened and the time alone, without a clock or a
-//! network.
+//! The schedule of fetching and dropping keys: a pure function of events and instants, without a clock or a network.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After the first failure; then twice as long after each.
+/// The delay after the first failure; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// How far apart two fetches are that unknown keys ask for: anybody can make such tokens.
+/// The minimum time between two fetches for unknown keys: anyone can send such tokens.
 const UNKNOWN_KEYS_EVERY: Duration = Duration::from_mins(1);
-/// 2^16 s are most of a day.
+/// The maximum number of doublings: 2^16 s are 18 hours.
 const DOUBLINGS_MAX: u32 = 16;
-/// A wait is 900 to 1100 thousandths of what it should be: servers that started at once do not fetch at once.
+/// Jitter: a wait is 900 to 1100 thousandths of its nominal length, so that servers that started together do not fetch together.
 const LEAST: u32 = 900;
 pub(super) const SPREAD: u32 = 200;
 
-/// How long keys last.
+/// The times of refreshing and dropping keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Times {
-    /// How long after a good fetch the next one is made.
+    /// The time between a successful fetch and the next one.
     pub(in crate::server) refresh: Duration,
-    /// How long after the last good fetch its keys stay in force: longer than `refresh`, or they come and go.
+    /// How long keys stay in force after the last successful fetch. Must be longer than `refresh`, else they are dropped
+    /// between two fetches.
     pub(in crate::server) keep: Duration,
 }
 
@@ -30,33 +30,33 @@ impl Times {
         Times { refresh: Duration::from_mins(5), keep: Duration::from_hours(24) };
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Fetch,
-    /// The keys are too old.
+    /// Drop the keys, which are too old.
     Drop,
-    /// Nothing until then, unless an unknown key is seen.
+    /// Wait until this instant, or until a token names an unknown key.
     Wait(Instant),
 }
 
-/// What happened so far to one issuer's keys.
+/// The state of one issuer's keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     times: Times,
-    /// When the keys that are in force were fetched.
+    /// When the keys in force were fetched.
     good: Option<Instant>,
-    /// The next fetch that nobody needs to ask for. None: at once.
+    /// The next regular fetch; `None` if it is due immediately.
     due: Option<Instant>,
-    /// In a row.
+    /// The number of consecutive failures.
     failures: u32,
     unknown_key: bool,
-    /// The last fetch that an unknown key asked for.
+    /// The last fetch for an unknown key.
     asked_for: Option<Instant>,
 }
 
 impl Plan {
-    /// With keys that are in force already, if there are any, as if they had been fetched then.
+    /// A new plan; `good` is when the keys in force were fetched, if there are any.
     pub(super) fn new(times: Times, good: Option<Instant>) -> Plan {
         Plan { times, good, due: None, failures: 0, unknown_key: false, asked_for: None }
     }
@@ -75,7 +75,7 @@ impl Plan {
         Action::Wait(too_old.map_or(fetch, |too_old| too_old.min(fetch)))
     }
 
-    /// A token of a key that is not there.
+    /// Records that a token names an unknown key.
     pub(super) fn saw_unknown_key(&mut self) {
         self.unknown_key = true;
     }
@@ -84,20 +84,20 @@ impl Plan {
         self.unknown_key
     }
 
-    /// A fetch begins. Unknown keys that are seen from now on may have been published too late for it.
+    /// Records that a fetch begins. Unknown keys that are seen from now on may have been published too late for it.
     pub(super) fn begins(&mut self, now: Instant) {
         if std::mem::take(&mut self.unknown_key) {
             self.asked_for = Some(now);
         }
     }
 
-    /// It ended well; the chance is below [`SPREAD`] + 1.
+    /// Records a successful fetch; the random `chance` is at most [`SPREAD`].
     pub(super) fn fetched(&mut self, now: Instant, chance: u32) {
         (self.good, self.failures) = (Some(now), 0);
         self.due = Some(now + about(self.times.refresh, chance));
     }
 
-    /// It failed. Answers whether the keys before it are still in force.
+    /// Records a failed fetch; returns whether earlier keys are still in force.
     pub(super) fn failed(&mut self, now: Instant, chance: u32) -> bool {
         let wait = FIRST_RETRY * 2_u32.pow(self.failures.min(DOUBLINGS_MAX));
         self.failures = self.failures.saturating_add(1);
@@ -105,18 +105,18 @@ impl Plan {
         self.good.is_some()
     }
 
-    /// How many fetches failed since the last good one.
+    /// The number of failed fetches since the last successful one.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The keys are no longer in force.
+    /// Records that the keys were dropped.
     pub(super) fn dropped(&mut self) {
         self.good = None;
     }
 }
 
-/// So long, give or take a tenth.
+/// A wait with a jitter of ±10 %.
 fn about(wait: Duration, chance: u32) -> Duration {
     wait.saturating_mul(LEAST + chance.min(SPREAD)) / 1_000
 }
@@ -125,7 +125,7 @@ fn about(wait: Duration, chance: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// The middle: as long as it should be.
+    /// The middle of the jitter: the nominal length.
     const EXACT: u32 = 100;
     const TIMES: Times = Times { refresh: Duration::from_mins(5), keep: Duration::from_secs(1_000) };
 
@@ -138,7 +138,7 @@ mod tests {
     }
     use Happens::{Dropped, Failed, Fetched, UnknownKey};
 
-    /// What happens at which second, and what is done next at which second. A wait is until which second.
+    /// An event or action, with its second. A wait has the second at which it ends.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Does {
         Fetches,
@@ -168,36 +168,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_next_follows_from_what_happened() {
+    fn next_action_follows_from_events() {
         let start = Instant::now();
         for (happened, at, does) in [
             (&[][..], 0, Fetches),
-            // A good fetch: the next one after the time that is set.
+            // After a successful fetch, the next one follows after `refresh`.
             (&[(0, Fetched)], 0, Waits(300)),
             (&[(0, Fetched)], 299, Waits(300)),
             (&[(0, Fetched)], 300, Fetches),
-            // Failures at the start: again and again, ever later.
+            // Failures at the start: retries with growing delays.
             (&[(0, Failed)], 0, Waits(1)),
             (&[(0, Failed)], 1, Fetches),
             (&[(0, Failed), (1, Failed)], 1, Waits(3)),
             (&[(0, Failed), (1, Failed), (3, Failed)], 3, Waits(7)),
             (&[(0, Failed), (1, Failed), (3, Fetched)], 3, Waits(303)),
             (&[(0, Failed), (1, Fetched), (301, Failed)], 301, Waits(302)),
-            // Not later than the time that is set.
+            // A delay is not longer than `refresh`.
             (&[(0, Failed); 9], 0, Waits(256)),
             (&[(0, Failed); 10], 0, Waits(300)),
             (&[(0, Failed); 99], 0, Waits(300)),
-            // An unknown key: at once, and then once a minute.
+            // For an unknown key: a fetch immediately, and then once a minute.
             (&[(0, Fetched), (10, UnknownKey)], 10, Fetches),
             (&[(0, Fetched), (10, UnknownKey), (10, Fetched)], 10, Waits(310)),
             (&[(0, Fetched), (10, UnknownKey), (10, Fetched), (11, UnknownKey)], 11, Waits(70)),
             (&[(0, Fetched), (10, UnknownKey), (10, Fetched), (11, UnknownKey)], 70, Fetches),
             (&[(0, Fetched), (10, UnknownKey), (10, Fetched), (305, UnknownKey)], 305, Fetches),
-            // Also when the fetch that it asked for failed: that one is tried again, as any.
+            // Also if the fetch for it failed: that one is retried like any other.
             (&[(0, Fetched), (10, UnknownKey), (10, Failed)], 10, Waits(11)),
             (&[(0, Fetched), (10, UnknownKey), (10, Failed), (10, UnknownKey)], 10, Waits(11)),
             (&[(0, Failed), (0, UnknownKey)], 0, Fetches),
-            // The last good keys stay in force, and then no longer.
+            // The last keys stay in force for `keep`, and no longer.
             (&[(0, Fetched), (300, Failed)], 300, Waits(301)),
             (&[(0, Fetched), (990, Failed), (991, Failed), (993, Failed), (997, Failed)], 997, Waits(1_000)),
             (&[(0, Fetched), (999, Failed)], 1_000, Drops),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_in_force_while_they_are_kept() {
+    fn next_drops_keys_after_keep() {
         let start = Instant::now();
         for (happened, in_force) in [
             (&[][..], false),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_from_before_are_kept_as_those_that_were_fetched() {
+    fn new_with_earlier_keys_keeps_them() {
         let start = Instant::now();
         let mut plan = Plan::new(TIMES, Some(start));
         assert_eq!(plan.next(start), Action::Fetch);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_differ_by_a_tenth_at_the_most() {
+    fn waits_vary_by_at_most_a_tenth() {
         let second = Duration::from_secs(1);
         for (chance, millis) in [(0, 900), (EXACT, 1_000), (SPREAD, 1_100), (u32::MAX, 1_100)] {
             assert_eq!(about(second, chance), Duration::from_millis(millis), "{chance}");

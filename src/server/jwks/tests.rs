@@ -1,4 +1,4 @@
-//! Whose keys are in force, and when.
+//! Which keys are in force, and when.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn two(times: Times) -> (Issuers, Refresher, Arc<Keys>) {
     (issuers, refreshers.remove(0), fixed)
 }
 
-/// Runs with these results of fetches, one after another, the last one for ever.
+/// Runs with these results of fetches, one after the other; the last one repeats.
 fn run(refresher: Refresher, results: Vec<Result<Keys, String>>) -> tokio::task::JoinHandle<()> {
     let results = Mutex::new(results);
     tokio::spawn(async move {
@@ -40,7 +40,7 @@ fn run(refresher: Refresher, results: Vec<Result<Keys, String>>) -> tokio::task:
     })
 }
 
-/// The next keys that are in force, and after how long.
+/// The next keys in force, and the time until then.
 async fn next(issuers: &mut Issuers, fixed: &Arc<Keys>) -> (Arc<Keys>, Duration) {
     let start = Instant::now();
     tokio::time::timeout(Duration::from_secs(30), issuers.now.changed()).await.unwrap().unwrap();
@@ -52,7 +52,7 @@ async fn next(issuers: &mut Issuers, fixed: &Arc<Keys>) -> (Arc<Keys>, Duration)
 }
 
 #[tokio::test]
-async fn keys_are_in_force_from_the_first_good_fetch_and_new_ones_when_a_token_asks_for_them() {
+async fn run_publishes_keys_after_fetch_and_refresh_request() {
     let (mut issuers, refresher, fixed) = two(Times::DEFAULT);
     let (first, second) = (keys(), keys());
     let away = || Err("away".to_owned());
@@ -62,29 +62,29 @@ async fn keys_are_in_force_from_the_first_good_fetch_and_new_ones_when_a_token_a
     assert_eq!(*fetched, first);
     assert!(waited > Duration::from_millis(800), "tried again after {waited:?}");
 
-    issuers.wanted().notify(0);
-    issuers.wanted().notify(2);
-    issuers.wanted().notify(1);
-    issuers.wanted().notify(1);
+    issuers.key_refresh().request(0);
+    issuers.key_refresh().request(2);
+    issuers.key_refresh().request(1);
+    issuers.key_refresh().request(1);
     let (fetched, waited) = next(&mut issuers, &fixed).await;
     assert_eq!(*fetched, second);
     assert!(waited < Duration::from_secs(20), "only after {waited:?}");
 
-    issuers.wanted().notify(1);
+    issuers.key_refresh().request(1);
     let again = tokio::time::timeout(Duration::from_millis(300), issuers.now.changed()).await;
     assert!(again.is_err(), "fetched twice in a minute for unknown keys");
     running.abort();
 }
 
 #[tokio::test]
-async fn the_last_good_keys_stay_in_force_for_a_while() {
+async fn run_failed_fetches_keep_last_keys_for_a_while() {
     let times = Times { refresh: Duration::from_millis(100), keep: Duration::from_millis(450) };
     let (mut issuers, refresher, fixed) = two(times);
     let good = keys();
     let results = vec![Ok(good.clone()), Err("away".to_owned()), Ok(good.clone()), Err("away".to_owned())];
     let running = run(refresher, results);
     assert_eq!(*next(&mut issuers, &fixed).await.0, good);
-    // The same keys again are no change.
+    // The same keys again are not a change.
     let (dropped, waited) = next(&mut issuers, &fixed).await;
     assert_eq!(*dropped, Keys::none());
     assert!(waited > Duration::from_millis(300), "dropped after {waited:?}");
@@ -92,7 +92,7 @@ async fn the_last_good_keys_stay_in_force_for_a_while() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_away_holds_nothing_up() {
+async fn unreachable_issuer_does_not_block_others() {
     let (issuers, refresher, fixed) = two(Times::DEFAULT);
     let running = tokio::spawn(async move { refresher.run().await });
     tokio::time::sleep(Duration::from_millis(200)).await;

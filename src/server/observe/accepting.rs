@@ -1,9 +1,9 @@
-//! Whether new work may be sent to this server.
+//! Readiness: whether new work may be sent to this server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the server has started and does not drain, whatever its store does.
+/// Whether the server has started and does not drain, independent of its store.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Accepting(Arc<AtomicBool>);
 
@@ -12,7 +12,7 @@ impl Accepting {
         Accepting(Arc::new(AtomicBool::new(true)))
     }
 
-    /// The server drains.
+    /// The server begins to drain.
     pub(in crate::server) fn end(&self) {
         self.0.store(false, Ordering::SeqCst);
     }

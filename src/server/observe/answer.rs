@@ -1,5 +1,5 @@
-//! What the plain HTTP port answers. Probes are answered immediately; the text of the metrics is large, so few are written
-//! at a time.
+//! The responses of the observe listener. Probes are answered immediately; the text of the metrics is large, so the number of
+//! concurrent scrapes is limited.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -17,18 +17,18 @@ use crate::common::log_limit::warn_once_a_second;
 use crate::ledger::Ledger;
 use crate::rpc::{Addresses, FromAddress};
 
-/// Maximum number of scrapes under way: each may hold two megabytes of text. At most half of the port's places, so that
-/// clients that do not read their answers keep no probe out.
+/// Maximum number of concurrent scrapes: each may hold two megabytes of text. At most half of the listener's permits, so that
+/// clients that do not read their responses cannot block probes.
 const SCRAPES_MAX: usize = 32;
-/// Maximum number of scrapes of one address, or of one /64 network of IPv6. Clients that do not read their answers hold
-/// no more of the others' places than these.
+/// Maximum number of concurrent scrapes of one address, or of one /64 network of IPv6: a bound on the permits that a client can
+/// hold by not reading its responses.
 const SCRAPES_OF_ADDRESS_MAX: usize = 8;
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Answers {
+pub(super) struct Responder {
     ledger: Ledger,
     accepting: Accepting,
     scrapes: Arc<Semaphore>,
@@ -36,21 +36,21 @@ pub(super) struct Answers {
     by_address: Addresses,
 }
 
-/// The place of one scrape; empty while its connection has not asked for the metrics.
+/// The permit of one scrape; empty until its connection requests the metrics.
 pub(super) type Scrape = OnceLock<(FromAddress, OwnedSemaphorePermit)>;
 
 type Answer = Response<Full<Bytes>>;
 
-impl Answers {
-    /// Of a port with this many places.
-    pub(super) fn new(ledger: Ledger, accepting: Accepting, places: usize) -> Answers {
-        let scrapes_max = SCRAPES_MAX.min(places / 2).max(1);
+impl Responder {
+    /// The responder of a listener with this number of permits.
+    pub(super) fn new(ledger: Ledger, accepting: Accepting, permits: usize) -> Responder {
+        let scrapes_max = SCRAPES_MAX.min(permits / 2).max(1);
         let scrapes = Arc::new(Semaphore::new(scrapes_max));
         let by_address = Addresses::new(SCRAPES_OF_ADDRESS_MAX);
-        Answers { ledger, accepting, scrapes, scrapes_max, by_address }
+        Responder { ledger, accepting, scrapes, scrapes_max, by_address }
     }
 
-    /// Answers a request from an address. `scrape` keeps the place that a scrape has.
+    /// Answers a request from an address. `scrape` holds the permit of a scrape.
     pub(super) async fn answer(
         &self,
         address: IpAddr,
@@ -72,10 +72,10 @@ impl Answers {
     }
 
     async fn metrics(&self, address: IpAddr, scrape: &Scrape) -> Answer {
-        // An address keeps no more places than it leaves, so that some addresses together never have all.
+        // An address may hold at most as many permits as remain free, so that a few addresses together cannot take all.
         let of_address = self.by_address.connected_within(address, self.scrapes.available_permits());
-        let place = of_address.zip(Arc::clone(&self.scrapes).try_acquire_owned().ok());
-        let Some(place) = place else {
+        let permit = of_address.zip(Arc::clone(&self.scrapes).try_acquire_owned().ok());
+        let Some(permit) = permit else {
             warn_once_a_second!(%address, "too many scrapes of observe_listen are under way: one was refused");
             let why = format!(
                 "too many scrapes are under way: at most {SCRAPES_OF_ADDRESS_MAX} of one address, and {} of all; scrape \
@@ -85,9 +85,9 @@ impl Answers {
             let refused = text(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
             return with(refused, RETRY_AFTER, HeaderValue::from_static("1"));
         };
-        drop(scrape.set(place));
+        drop(scrape.set(permit));
         let ledger = self.ledger.clone();
-        // Up to two megabytes are written: not by a thread that serves claims.
+        // Renders up to two megabytes, so not on a thread that serves calls.
         match tokio::task::spawn_blocking(move || ledger.metrics().text()).await {
             Ok(Ok(metrics)) => text(StatusCode::OK, METRICS, metrics),
             Ok(Err(error)) => {

@@ -1,4 +1,4 @@
-//! The head of a request, read before HTTP takes over: until it is whole its connection may have to leave.
+//! Reads the head of a request before HTTP takes over: until it is complete, its connection may be evicted.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::places::{Leave, Place};
+use super::permits::{Eviction, Permit};
 
 /// How long a client may take to send the head of its request.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum length of a head in bytes. A longer one is whole for this file; HTTP refuses it.
+/// Maximum length of a head in bytes. A longer one counts as complete here, and HTTP refuses it.
 pub(super) const HEAD_BYTES_MAX: usize = 16 * 1_024;
 const READ_BYTES: usize = 1_024;
 
@@ -21,14 +21,18 @@ const READ_BYTES: usize = 1_024;
 pub(super) enum Head {
     /// All bytes that were read.
     Whole(BytesMut),
-    /// Another connection needs the place.
+    /// The connection was evicted: another one needs its permit.
     Evicted,
-    /// The client left, or did not send it in time.
+    /// The client disconnected, or did not send the head in time.
     Never,
 }
 
-/// Reads until the head is whole; the place is given back unless it is.
-pub(super) async fn head(stream: &mut TcpStream, place: Place, leave: Leave) -> (Head, Option<Place>) {
+/// Reads until the head is complete; otherwise the permit is released.
+pub(super) async fn head(
+    stream: &mut TcpStream,
+    permit: Permit,
+    eviction: Eviction,
+) -> (Head, Option<Permit>) {
     let mut bytes = BytesMut::new();
     let reading = async {
         let mut looked_at = 0;
@@ -50,19 +54,19 @@ pub(super) async fn head(stream: &mut TcpStream, place: Place, leave: Leave) -> 
             if whole != Ok(true) {
                 return (Head::Never, None);
             }
-            place.keep();
-            return (Head::Whole(bytes), Some(place));
+            permit.keep();
+            return (Head::Whole(bytes), Some(permit));
         }
-        asked = leave => asked,
+        asked = eviction => asked,
     };
-    // A request that has arrived is not cut off because the runtime has not heard of its bytes yet.
+    // A request that has arrived must not be evicted because the runtime has not polled its bytes yet.
     let whole = read_arrived(stream, &mut bytes).is_ok() && is_whole(&bytes, 0);
-    let place = if whole { Some(place) } else { None };
+    let permit = if whole { Some(permit) } else { None };
     drop(decided);
-    (if whole { Head::Whole(bytes) } else { Head::Evicted }, place)
+    (if whole { Head::Whole(bytes) } else { Head::Evicted }, permit)
 }
 
-/// Reads what the operating system has of a connection, without a wait.
+/// Reads what has arrived on a connection, without blocking.
 fn read_arrived(stream: &TcpStream, to: &mut BytesMut) -> io::Result<()> {
     let socket = SockRef::from(stream);
     let mut some = [0; READ_BYTES];
@@ -77,13 +81,12 @@ fn read_arrived(stream: &TcpStream, to: &mut BytesMut) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the head ends within these bytes, as HTTP sees it: with an empty line behind others. Those before
-/// `looked_at` do not hold its end.
+/// Whether the head ends within these bytes, by an empty line after others. The bytes before `looked_at` were checked already.
 fn is_whole(bytes: &[u8], looked_at: usize) -> bool {
     if bytes.len() >= HEAD_BYTES_MAX {
         return true;
     }
-    // Empty lines before a request do not count.
+    // Empty lines before the request line are ignored.
     let Some(start) = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else { return false };
     let new = &bytes[start.max(looked_at.saturating_sub(2))..];
     new.windows(2).any(|two| two == b"\n\n") || new.windows(3).any(|three| three == b"\n\r\n")
@@ -94,11 +97,11 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::oneshot;
 
-    use super::super::places::Places;
+    use super::super::permits::Permits;
     use super::*;
 
     #[test]
-    fn a_head_is_whole_with_its_empty_line() {
+    fn is_whole_after_empty_line() {
         for whole in
             ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "GET / HTTP/1.1\n\n", "\r\n\r\nGET / HTTP/1.1\r\n\r\n"]
         {
@@ -112,9 +115,9 @@ mod tests {
         assert!(is_whole(&[b'\n'; HEAD_BYTES_MAX], 0), "longer than any head");
     }
 
-    /// The runtime is never given the time to see that bytes have arrived.
+    /// The runtime gets no chance to notice that bytes have arrived.
     #[tokio::test]
-    async fn an_arrived_request_is_not_evicted_and_a_half_one_is() {
+    async fn head_evicts_half_request_not_arrived_one() {
         for (sent, stays) in
             [("GET /livez HTTP/1.1\r\n\r\n", true), ("GET /livez HTTP/1.1\r\n", false), ("", false)]
         {
@@ -123,11 +126,11 @@ mod tests {
             let mut client = std::net::TcpStream::connect(address).expect("a connection");
             std::io::Write::write_all(&mut client, sent.as_bytes()).expect("it is sent");
             let (mut stream, from) = listener.accept().await.expect("a connection");
-            let (place, _unasked) = Places::new(1).enter(from.ip()).await.expect("a place");
-            let ((ask, leave), (decided, mut is_decided)) = (oneshot::channel(), oneshot::channel());
+            let (permit, _unasked) = Permits::new(1).enter(from.ip()).await.expect("a place");
+            let ((ask, eviction), (decided, mut is_decided)) = (oneshot::channel(), oneshot::channel());
             ask.send(decided).expect("it is asked");
-            let (head, place) = head(&mut stream, place, leave).await;
-            assert_eq!((matches!(head, Head::Whole(_)), place.is_some()), (stays, stays), "{sent:?}");
+            let (head, permit) = head(&mut stream, permit, eviction).await;
+            assert_eq!((matches!(head, Head::Whole(_)), permit.is_some()), (stays, stays), "{sent:?}");
             assert_eq!(matches!(head, Head::Evicted), !stays, "{sent:?}");
             assert_eq!(is_decided.try_recv(), Err(oneshot::error::TryRecvError::Closed), "{sent:?}");
         }

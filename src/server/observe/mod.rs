@@ -1,10 +1,10 @@
-//! The plain HTTP port: `/metrics` for Prometheus, `/livez` and `/readyz` for probes without gRPC. It never waits
-//! for the store, and half requests take no place that a probe needs.
+//! The observe listener (plain HTTP): `/metrics` for Prometheus, `/livez` and `/readyz` for probes without gRPC. It never waits
+//! for the store, and incomplete requests (slowloris) cannot block probes.
 
 mod accepting;
 mod answer;
 mod head;
-mod places;
+mod permits;
 
 use std::io::{self, Cursor, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -19,28 +19,28 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
 pub(super) use self::accepting::Accepting;
-use self::answer::Answers;
+use self::answer::Responder;
 use self::head::{HEAD_BYTES_MAX, Head, head};
-use self::places::{Leave, Place, Places};
+use self::permits::{Eviction, Permit, Permits};
 use super::config::LocalListen;
 use super::failure::Failure;
 use crate::common::log_limit::warn_once_a_second;
 use crate::ledger::Ledger;
 use crate::metrics::Closed;
 
-/// How long a client may take to read its answer. A slow reader of `/metrics` has one of few places.
+/// Bound on the time in which a client reads its response: a slow reader of `/metrics` holds one of few permits.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How many connections wait in the operating system's queue to be accepted, as far as the system lets them. A connection
-/// beyond is opened a second later, when its client tries again: too late for a probe.
+/// The `listen` backlog, which the system may lower. A connection beyond it is opened a second later, when its client retries:
+/// too late for a probe.
 const BACKLOG: u32 = 4_096;
-/// How long to wait after the operating system had no connection to give: without that the loop would spin.
+/// Pause after an error of `accept`: without it the loop would spin.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// A port, as its setting has it. The default gives way where its port is taken: two servers on one machine need no
-/// setting for it. `without` says what is missing then.
+/// Binds a listener by its setting. If the port of the default is in use, the server runs without the listener: two servers on
+/// one machine need no setting for it. `without` describes what is missing then.
 ///
 /// # Errors
-/// The chosen address cannot be had.
+/// A configured address cannot be bound.
 pub(super) fn bound_locally<const PORT: u16>(
     setting: &str,
     listen: LocalListen<PORT>,
@@ -62,21 +62,21 @@ pub(super) fn bound_locally<const PORT: u16>(
 
 fn listening(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A server that starts again must not wait for the connections of the one before.
+    // A restarted server must not wait for connections of the previous process (TIME_WAIT).
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves until it is dropped, at most `connections_max` connections concurrently.
+/// Serves until dropped, at most `connections_max` connections concurrently.
 pub(super) async fn serve(
     listener: TcpListener,
     connections_max: usize,
     ledger: Ledger,
     accepting: Accepting,
 ) {
-    let places = Places::new(connections_max);
-    let answers = Answers::new(ledger.clone(), accepting, connections_max);
+    let permits = Permits::new(connections_max);
+    let responder = Responder::new(ledger.clone(), accepting, connections_max);
     loop {
         let (stream, address) = match listener.accept().await {
             Ok((stream, from)) => (stream, from.ip()),
@@ -86,16 +86,22 @@ pub(super) async fn serve(
                 continue;
             }
         };
-        match places.enter(address).await {
-            Some((place, leave)) => {
-                tokio::spawn(connection(stream, address, (place, leave), answers.clone(), ledger.clone()));
+        match permits.enter(address).await {
+            Some((permit, eviction)) => {
+                tokio::spawn(connection(
+                    stream,
+                    address,
+                    (permit, eviction),
+                    responder.clone(),
+                    ledger.clone(),
+                ));
             }
             None => closed(&ledger, address),
         }
     }
 }
 
-/// A connection ended because the places of the port do not suffice.
+/// Reports a connection that was closed because all permits are taken.
 fn closed(ledger: &Ledger, address: IpAddr) {
     ledger.metrics().closed(Closed::Observe);
     warn_once_a_second!(
@@ -107,20 +113,20 @@ fn closed(ledger: &Ledger, address: IpAddr) {
 async fn connection(
     mut stream: TcpStream,
     address: IpAddr,
-    (place, leave): (Place, Leave),
-    answers: Answers,
+    (permit, eviction): (Permit, Eviction),
+    responder: Responder,
     ledger: Ledger,
 ) {
-    let (read, _place) = match head(&mut stream, place, leave).await {
-        (Head::Whole(read), place) => (read, place),
+    let (read, _permit) = match head(&mut stream, permit, eviction).await {
+        (Head::Whole(read), permit) => (read, permit),
         (Head::Evicted, _) => return closed(&ledger, address),
         (Head::Never, _) => {
             return tracing::debug!(%address, "a connection to observe_listen sent no request");
         }
     };
-    // Holds the place of a scrape until its answer is written.
+    // Holds the permit of a scrape until its response is written.
     let scrape = Arc::default();
-    let service = service_fn(|request| answers.answer(address, request, Arc::clone(&scrape)));
+    let service = service_fn(|request| responder.answer(address, request, Arc::clone(&scrape)));
     let (reader, writer) = stream.into_split();
     let wire = TokioIo::new(join(Cursor::new(read).chain(reader), writer));
     let mut http1 = http1::Builder::new();

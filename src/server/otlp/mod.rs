@@ -1,4 +1,4 @@
-//! Where traces go: from OpenTelemetry's variables of the environment to a tracer that sends over OTLP, and its end.
+//! The exporter of traces over OTLP, configured by OpenTelemetry's environment variables, and its shutdown.
 
 mod variables;
 
@@ -17,17 +17,17 @@ use crate::traces::Traces;
 
 pub use self::variables::table;
 
-/// How long what was recorded last may take to be sent, at the end of the server.
+/// Bound on sending the last spans at the end of the server.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 const NAME: &str = "idempotency-ledger";
 
-/// Sends what is recorded, until its end.
+/// The exporter of recorded spans.
 pub(super) struct Exported {
     provider: Option<SdkTracerProvider>,
 }
 
 impl Exported {
-    /// As the environment has it. What is wrong with that is logged: a server without traces serves as well.
+    /// Starts the exporter by the environment. Problems are only logged: a server also works without traces.
     pub(super) fn start() -> Exported {
         let given = Given::of(std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
@@ -55,20 +55,20 @@ impl Exported {
         Exported { provider }
     }
 
-    /// What records calls.
+    /// The recorder of calls.
     pub(super) fn traces(&self) -> Traces {
         self.provider.as_ref().map_or_else(Traces::off, |provider| Traces::by(provider.tracer(NAME)))
     }
 
-    /// Sends nothing more.
+    /// Stops without sending the remaining spans.
     pub(super) fn give_up(&self) {
         if let Some(provider) = &self.provider {
-            // What it says of the spans that are left is known.
+            // The error about remaining spans is expected.
             let _ended = provider.shutdown_with_timeout(Duration::ZERO);
         }
     }
 
-    /// Sends what is left.
+    /// Sends the remaining spans, and stops.
     pub(super) async fn end(&self) {
         let Some(provider) = self.provider.clone() else { return };
         let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH_WITHIN)).await;
@@ -82,7 +82,7 @@ fn provider(given: &Given) -> Result<SdkTracerProvider, String> {
     let milliseconds = |number| Duration::from_millis(given.number_or_usual(number).into());
     let count = |number| usize::try_from(given.number_or_usual(number)).unwrap_or(usize::MAX);
     let mut exporter = SpanExporter::builder().with_tonic().with_timeout(milliseconds(&TIMEOUT));
-    // Only then: who has no authorities at all, and needs none, is not to be kept from sending.
+    // Only for TLS: a system without certificate authorities must still be able to export without TLS.
     if given.is_secure() {
         exporter = exporter.with_tls_config(tls(given)?);
     }

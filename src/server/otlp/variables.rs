@@ -1,14 +1,12 @@
-//! OpenTelemetry's variables of the environment. They keep the names and the meanings that the standard gives them; the
-//! exporter reads most of them itself.
+//! OpenTelemetry's environment variables, with the names and meanings of the standard; the exporter reads most of them itself.
 
 use std::collections::BTreeMap;
 
-/// A variable: its name without `OTEL_`, what it is unless it is set, and what it tells. Of numbers `NUMBERS` has the
-/// default and the bounds.
+/// A variable: its name without `OTEL_`, its default, and its description. `NUMBERS` has the defaults and bounds of numbers.
 struct Variable(&'static str, &'static str, &'static str);
 
-/// Every variable that is used. Of those that begin with `EXPORTER_OTLP_` the form with `TRACES_` behind that is used
-/// too, and comes first.
+/// All supported variables. For those that begin with `EXPORTER_OTLP_`, the form `EXPORTER_OTLP_TRACES_` is supported too, and
+/// has precedence.
 const VARIABLES: &[Variable] = &[
     Variable(
         "EXPORTER_OTLP_ENDPOINT",
@@ -43,15 +41,15 @@ const VARIABLES: &[Variable] = &[
     Variable("SERVICE_NAME", "idempotency-ledger", "The name of the service that the spans belong to"),
     Variable("RESOURCE_ATTRIBUTES", "", "More about the service, as `name=value,name=value`"),
     Variable("BSP_SCHEDULE_DELAY", "", "How often spans are sent, in milliseconds"),
-    Variable("BSP_MAX_QUEUE_SIZE", "", "How many spans may wait; more are dropped, and the log says so"),
-    Variable("BSP_MAX_EXPORT_BATCH_SIZE", "", "How many spans one export has, at the most"),
-    Variable("SPAN_ATTRIBUTE_COUNT_LIMIT", "", "How many attributes a span has, at the most"),
-    Variable("SPAN_LINK_COUNT_LIMIT", "", "How many links a span has, at the most"),
+    Variable("BSP_MAX_QUEUE_SIZE", "", "How many spans may wait; more are dropped, which the log reports"),
+    Variable("BSP_MAX_EXPORT_BATCH_SIZE", "", "Maximum number of spans of one export"),
+    Variable("SPAN_ATTRIBUTE_COUNT_LIMIT", "", "Maximum number of attributes of a span"),
+    Variable("SPAN_LINK_COUNT_LIMIT", "", "Maximum number of links of a span"),
 ];
 const EXPORTER: &str = "EXPORTER_OTLP_";
 
-/// A number: its variable without `OTEL_`, the default, the least and the most. Beyond that the exporter would spin, or
-/// take more memory than there is.
+/// A number: its variable without `OTEL_`, default, minimum and maximum. Outside of these bounds the exporter would spin, or
+/// exhaust the memory.
 pub(super) struct Number(&'static str, u32, u32, u32);
 
 pub(super) const TIMEOUT: Number = Number("EXPORTER_OTLP_TIMEOUT", 10_000, 1, 600_000);
@@ -62,7 +60,7 @@ pub(super) const ATTRIBUTES: Number = Number("SPAN_ATTRIBUTE_COUNT_LIMIT", 128, 
 pub(super) const LINKS: Number = Number("SPAN_LINK_COUNT_LIMIT", 128, 0, 1_000);
 const NUMBERS: [Number; 6] = [TIMEOUT, DELAY, QUEUE, BATCH, ATTRIBUTES, LINKS];
 
-/// Variables that are one of a few words.
+/// Variables with a fixed set of values.
 const WORDS: &[(&str, &[&str])] = &[
     ("SDK_DISABLED", &["true", "false"]),
     ("EXPORTER_OTLP_INSECURE", &["true", "false"]),
@@ -95,11 +93,11 @@ pub fn table() -> String {
     format!("| variable | default | bounds | |\n| --- | --- | --- | --- |\n{}", rows.collect::<String>())
 }
 
-/// The variables of OpenTelemetry that are set.
+/// The OpenTelemetry variables that are set.
 pub(super) struct Given(BTreeMap<String, String>);
 
 impl Given {
-    /// An empty one counts as not set.
+    /// Reads the environment. An empty variable counts as not set.
     pub(super) fn of(environment: impl Iterator<Item = (String, String)>) -> Given {
         Given(environment.filter(|(name, value)| name.starts_with("OTEL_") && !value.is_empty()).collect())
     }
@@ -108,7 +106,7 @@ impl Given {
         self.0.get(name).map(String::as_str)
     }
 
-    /// One of the exporter's: that of traces comes first.
+    /// A variable of the exporter: the form for traces has precedence.
     pub(super) fn of_exporter(&self, name: &str) -> Option<&str> {
         let of_traces = self.get(&format!("OTEL_{EXPORTER}TRACES_{name}"));
         of_traces.or_else(|| self.get(&format!("OTEL_{EXPORTER}{name}")))
@@ -122,7 +120,7 @@ impl Given {
         }
     }
 
-    /// The number that is set, or the default. What is out of bounds is told.
+    /// The number that is set, or the default. A value out of bounds is an error.
     fn number(&self, Number(name, usual, least, most): &Number) -> Result<u32, String> {
         let Some(value) = self.value(name) else { return Ok(*usual) };
         let number = value.parse().ok().filter(|number| (*least..=*most).contains(number));
@@ -148,7 +146,7 @@ impl Given {
         VARIABLES.iter().any(|Variable(known, ..)| *known == general)
     }
 
-    /// Whether calls are recorded; where that is not what was asked for, why.
+    /// Whether calls are recorded; an error if the variables ask for something that is not supported.
     pub(super) fn wanted(&self) -> Result<bool, String> {
         if self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return Ok(false);
@@ -170,7 +168,7 @@ impl Given {
         }
     }
 
-    /// What is set, and has no effect or not that which it should.
+    /// Warnings about variables that are set and do not have the intended effect.
     pub(super) fn doubts(&self) -> Vec<String> {
         let unknown: Vec<&str> =
             self.0.keys().map(String::as_str).filter(|name| !Given::is_known(name)).collect();
@@ -211,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn authorities_are_needed_where_the_collector_is_reached_by_tls() {
+    fn is_secure_follows_endpoint() {
         const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         for (all, secure) in [
             (&[][..], false),
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_recorded_where_the_environment_says_where_to() {
+    fn wanted_follows_environment() {
         let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
         for (all, wanted) in [
             (&[][..], Ok(false)),
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_in_vain_is_told() {
+    fn doubts_report_variables_without_effect() {
         for (all, doubts) in [
             (&[("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b"), ("PATH", "x")][..], &[][..]),
             (
@@ -296,11 +294,11 @@ mod tests {
             (&[("OTEL_TRACES_SAMPLER_ARG", "5")], &["OTEL_TRACES_SAMPLER_ARG: is 5, must be 0 to 1"]),
             (&[("OTEL_TRACES_SAMPLER", "always_on"), ("OTEL_SDK_DISABLED", "TRUE")], &[]),
         ] {
-            let told = given(all).doubts();
-            assert_eq!(told.len(), doubts.len(), "{all:?}: {told:?}");
+            let found = given(all).doubts();
+            assert_eq!(found.len(), doubts.len(), "{all:?}: {found:?}");
             assert!(
-                told.iter().zip(doubts).all(|(told, begin)| told.starts_with(begin)),
-                "{all:?}: {told:?}"
+                found.iter().zip(doubts).all(|(found, begin)| found.starts_with(begin)),
+                "{all:?}: {found:?}"
             );
         }
     }

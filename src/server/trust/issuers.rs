@@ -1,4 +1,4 @@
-//! The issuers of web tokens: keys that lie in files, and keys that are fetched.
+//! The issuers of web tokens: keys in files, and keys that are fetched.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::kept::{Kept, sound};
+use super::reloadable::{Reloadable, collect_problems};
 use crate::identity::jwt::{Issuer, Keys};
 use crate::server::config::{IdentitySettings, JwksPlace};
 use crate::server::jwks::fetch::Source;
 use crate::server::jwks::{Issuers, Refresher, Times, refreshed};
 
-/// What fetches keys begins again after this.
+/// The delay before a refresher is restarted.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Keys of issuers that lie in files, by the index of the issuer.
-pub(super) type KeyFiles = Vec<(usize, Kept<Keys>)>;
+/// Keys of issuers in files, by the index of the issuer.
+pub(super) type KeyFiles = Vec<(usize, Reloadable<Keys>)>;
 
-/// The issuers of the settings: the keys that lie in files, and those that are fetched.
+/// The issuers of the settings: the keys in files, and the refreshers of those that are fetched.
 pub(super) fn issuers(
     settings: &IdentitySettings,
     problems: &mut Vec<String>,
@@ -28,15 +28,15 @@ pub(super) fn issuers(
         let (mut keys, mut source) = (Arc::new(Keys::none()), None);
         match &one.jwks {
             JwksPlace::File(path) => {
-                if let Some(kept) = sound(Some(key_file(&one.name, path)), problems) {
+                if let Some(kept) = collect_problems(Some(key_file(&one.name, path)), problems) {
                     keys = Arc::clone(&kept.value);
                     files.push((at, kept));
                 }
             }
             JwksPlace::Url { url, authorities, bearer } => {
-                let told = |problem| vec![format!("issuers.{}: {problem}", one.name)];
-                let fetched = Source::new(url, authorities.clone(), bearer.clone()).map_err(told);
-                source = sound(Some(fetched), problems);
+                let named = |problem| vec![format!("issuers.{}: {problem}", one.name)];
+                let fetched = Source::new(url, authorities.clone(), bearer.clone()).map_err(named);
+                source = collect_problems(Some(fetched), problems);
             }
         }
         let issuer = Issuer::new(&one.name, &one.issuer, &one.audiences, keys);
@@ -50,15 +50,15 @@ pub(super) fn issuers(
     (files, issuers, refreshers)
 }
 
-fn key_file(issuer: &str, path: &Path) -> Result<Kept<Keys>, Vec<String>> {
+fn key_file(issuer: &str, path: &Path) -> Result<Reloadable<Keys>, Vec<String>> {
     let (setting, shown) = (format!("issuers.{issuer}.jwks_file"), path.display().to_string());
-    Kept::new(vec![(setting.clone(), path.to_owned())], move |texts| {
+    Reloadable::new(vec![(setting.clone(), path.to_owned())], move |texts| {
         let text = texts.first().map_or(&b""[..], Vec::as_slice);
         Keys::of_jwks(text).map_err(|problem| vec![format!("{setting}: {shown}: {problem}")])
     })
 }
 
-/// Should it die of a bug, it begins again: without it keys would end.
+/// Restarts the refresher after a panic: without it keys would expire.
 pub(super) async fn refreshed_for_ever(refresher: Refresher) {
     let refresher = Arc::new(refresher);
     loop {

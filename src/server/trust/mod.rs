@@ -1,11 +1,11 @@
-//! The files by which callers are known: read at the start, and again whenever they change.
+//! The files of credentials and rights: read at the start, and again whenever they change.
 //!
-//! A file is looked at by its path each time, so that it may also be replaced by another behind a link. What cannot be
-//! read, or has something wrong, leaves in force what was read before.
+//! A file is opened by its path each time, so that a link to it may also be replaced. While a file cannot be read or is invalid,
+//! the previous contents stay in force.
 
 mod issuers;
-mod kept;
 mod modes;
+mod reloadable;
 mod tls;
 mod token_ends;
 
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use self::issuers::{KeyFiles, issuers, refreshed_for_ever};
-use self::kept::{Kept, sound, toml_file};
+use self::reloadable::{Reloadable, collect_problems, toml_file};
 use self::tls::{client_authority, own_certificate};
 use self::token_ends::TokenEnds;
 use super::config::IdentitySettings;
@@ -26,17 +26,17 @@ use crate::identity::jwt::Keys;
 use crate::identity::{ClientAuthority, Guard, OwnCertificate, Rights, Tls, Tokens, Trust};
 use crate::metrics::{Credentials, Metrics};
 
-/// How often the files are looked at: a credential that was taken out is refused after this.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A disk that takes longer does not answer.
+/// How often the files are read: a removed credential is refused after this time.
+const RELOAD_EVERY: Duration = Duration::from_secs(1);
+/// After this time a read counts as hung.
 const HUNG_AFTER: Duration = Duration::from_secs(10);
 
-/// All files, and what was made of them.
+/// All files, and the values built from them.
 pub(super) struct Files {
-    tokens: Option<Kept<Tokens>>,
-    rights: Option<Kept<Rights>>,
-    own: Option<Kept<OwnCertificate>>,
-    clients: Option<Kept<ClientAuthority>>,
+    tokens: Option<Reloadable<Tokens>>,
+    rights: Option<Reloadable<Rights>>,
+    own: Option<Reloadable<OwnCertificate>>,
+    clients: Option<Reloadable<ClientAuthority>>,
     keys: KeyFiles,
     issuers: Issuers,
     refreshers: Vec<Refresher>,
@@ -44,10 +44,10 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Reads them for the first time.
+    /// Reads the files at the start.
     ///
     /// # Errors
-    /// All that is wrong, each with its setting and its path.
+    /// All problems, each with its setting and path.
     pub(super) fn read(settings: &IdentitySettings) -> Result<Files, Vec<String>> {
         let mut problems = Vec::new();
         let tokens = settings.tokens.as_deref().map(|path| toml_file("tokens_file", path, Tokens::read));
@@ -59,16 +59,16 @@ impl Files {
             keys,
             issuers,
             refreshers,
-            tokens: sound(tokens, &mut problems),
-            rights: sound(rights, &mut problems),
-            own: sound(own, &mut problems),
-            clients: sound(clients, &mut problems),
+            tokens: collect_problems(tokens, &mut problems),
+            rights: collect_problems(rights, &mut problems),
+            own: collect_problems(own, &mut problems),
+            clients: collect_problems(clients, &mut problems),
             settings: settings.clone(),
         };
         if problems.is_empty() { Ok(files) } else { Err(problems) }
     }
 
-    /// What they say.
+    /// The content for the trust store.
     ///
     /// # Errors
     /// The certificate cannot be used.
@@ -79,30 +79,30 @@ impl Files {
             tokens: self.tokens.as_ref().map(|kept| Arc::clone(&kept.value)),
             tls: tls.map_err(|problem| format!("listen_tls_cert: {problem}"))?.map(Arc::new),
             issuers: self.issuers.now(),
-            wanted: self.issuers.wanted(),
+            key_refresh: self.issuers.key_refresh(),
             proxies: Arc::new(self.settings.proxies.clone()),
             rights: self.rights.as_ref().map_or_else(Arc::default, |kept| Arc::clone(&kept.value)),
         };
         Ok(trust)
     }
 
-    /// Whether something else is to be in force now.
-    fn look(&mut self, seen: &Credentials) -> bool {
+    /// Reads the files again; returns whether the trust store must be replaced.
+    fn reload(&mut self, seen: &Credentials) -> bool {
         let changed = [
-            self.tokens.as_mut().is_some_and(|kept| kept.look(seen)),
-            self.rights.as_mut().is_some_and(|kept| kept.look(seen)),
-            self.own.as_mut().is_some_and(|kept| kept.look(seen)),
-            self.clients.as_mut().is_some_and(|kept| kept.look(seen)),
+            self.tokens.as_mut().is_some_and(|kept| kept.reload(seen)),
+            self.rights.as_mut().is_some_and(|kept| kept.reload(seen)),
+            self.own.as_mut().is_some_and(|kept| kept.reload(seen)),
+            self.clients.as_mut().is_some_and(|kept| kept.reload(seen)),
         ];
         for (issuer, kept) in &mut self.keys {
-            if kept.look(seen) {
+            if kept.reload(seen) {
                 self.issuers.publish(*issuer, Keys::clone(&kept.value));
             }
         }
         changed.contains(&true)
     }
 
-    /// What is in force from the start on.
+    /// Reports the state of the files at the start to the metrics.
     fn show(&self, seen: &Credentials, trust: &Trust) {
         self.tokens.iter().for_each(|kept| kept.show(seen));
         self.rights.iter().for_each(|kept| kept.show(seen));
@@ -115,10 +115,10 @@ impl Files {
     /// The settings that name a file.
     fn all_settings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        all.extend(self.tokens.iter().flat_map(Kept::settings));
-        all.extend(self.rights.iter().flat_map(Kept::settings));
-        all.extend(self.own.iter().flat_map(Kept::settings));
-        all.extend(self.clients.iter().flat_map(Kept::settings));
+        all.extend(self.tokens.iter().flat_map(Reloadable::settings));
+        all.extend(self.rights.iter().flat_map(Reloadable::settings));
+        all.extend(self.own.iter().flat_map(Reloadable::settings));
+        all.extend(self.clients.iter().flat_map(Reloadable::settings));
         all.extend(self.keys.iter().flat_map(|(_, kept)| kept.settings()));
         all.into_iter().map(str::to_owned).collect()
     }
@@ -127,14 +127,14 @@ impl Files {
         self.tokens.is_none() && self.rights.is_none() && self.own.is_none() && self.issuers.now().is_empty()
     }
 
-    /// Has the keys of issuers fetched, from now on.
+    /// Starts fetching the keys of issuers.
     pub(super) fn fetch_keys(&mut self) {
         for refresher in std::mem::take(&mut self.refreshers) {
             tokio::spawn(refreshed_for_ever(refresher));
         }
     }
 
-    /// Looks at them once a second, and when it is told to; puts in force what changed.
+    /// Reads the files once a second and at each hangup signal; puts changes in force.
     pub(super) async fn follow(mut self, guard: Guard, hangup: Arc<Notify>, metrics: Metrics) {
         if self.are_none() {
             return;
@@ -145,22 +145,22 @@ impl Files {
         token_ends.warn(self.tokens.as_ref().map(|kept| &*kept.value), true);
         named(&metrics, &guard.trust());
         loop {
-            // Early, where somebody asks for it.
+            // Earlier on a hangup signal.
             let fetched = tokio::select! {
-                _ = timeout(LOOK_EVERY, hangup.notified()) => false,
+                _ = timeout(RELOAD_EVERY, hangup.notified()) => false,
                 () = keys.changed() => true,
             };
-            // A file may lie on a disk that does not answer: no thread that serves calls waits for it.
+            // The disk of a file may hang, so files are not read on threads that serve calls.
             let (seen, settings) = (metrics.clone(), self.all_settings());
             let mut looking = tokio::task::spawn_blocking(move || {
-                let changed = catch_unwind(AssertUnwindSafe(|| self.look(seen.credentials())));
+                let changed = catch_unwind(AssertUnwindSafe(|| self.reload(seen.credentials())));
                 (self, changed)
             });
             let looked = loop {
                 if let Ok(looked) = timeout(HUNG_AFTER, &mut looking).await {
                     break looked;
                 }
-                // Which of them it is, nobody can tell: none of them is looked at.
+                // The hung file is unknown, so all of them are reported as unreadable.
                 for setting in &settings {
                     metrics.credentials().looked_at(setting, true);
                 }
@@ -170,7 +170,7 @@ impl Files {
                      nothing is taken out of force"
                 );
             };
-            // It ends before with the process alone.
+            // The task is cancelled only at the end of the process.
             let Ok((files, changed)) = looked else { return };
             self = files;
             let changed = changed.unwrap_or_else(|_| {
@@ -193,12 +193,12 @@ impl Files {
     }
 }
 
-/// Has the metrics keep places for the consumers that the file of rights names.
+/// Reserves series of the metrics for the consumers that the file of rights names.
 fn named(metrics: &Metrics, trust: &Trust) {
     metrics.named_by_rights(trust.rights.named_consumers().map(Into::into).collect());
 }
 
-/// Shows when the server's own certificate ends, the lists of its clients, and the tokens of the file.
+/// Reports the expiry of the server's certificate, of the revocation lists, and of the tokens to the metrics.
 fn ends(seen: &Credentials, trust: &Trust) {
     let first = trust.tokens.as_ref().and_then(|tokens| tokens.first_end());
     seen.token_ends(first.and_then(|at| i64::try_from(at).ok()));

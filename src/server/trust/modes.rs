@@ -1,4 +1,4 @@
-//! Whether a file that holds a secret may be read by others than its owner.
+//! Checks whether a file with a secret is readable by other users than its owner.
 
 use std::fs::metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 const OF_GROUP: u32 = 0o040;
 const OF_OTHERS: u32 = 0o004;
 
-/// Who may read a file besides this server, and how to end that.
+/// Who may read a file besides this server, and how to change that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
     who: &'static str,
@@ -30,7 +30,7 @@ fn open(mode: u32, owner: u32, server: u32) -> Option<Open> {
 
 /// Warns if others may read the file of this setting.
 pub(super) fn warn_if_open(setting: &str, path: &Path) {
-    // A file that is gone by now is reported by what reads it.
+    // A file that is missing by now is reported by its reader.
     let Ok(file) = metadata(path) else { return };
     if let Some(Open { who, chmod }) = open(file.mode(), file.uid(), geteuid().as_raw()) {
         tracing::warn!(
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_open_if_others_than_its_owner_may_read_it() {
+    fn open_reports_other_readers() {
         let (own, other) = (1_000, 0);
         let all = Some(Open { who: "every user of this machine", chmod: "600" });
         let group = Some(Open { who: "the group of the file", chmod: "600" });

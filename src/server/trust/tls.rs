@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use super::kept::Kept;
 use super::modes::warn_if_open;
+use super::reloadable::Reloadable;
 use crate::identity::{ClientAuthority, OwnCertificate, Wrong};
 use crate::server::config::TlsFiles;
 
-/// Files of TLS that belong together: `make` takes their texts, in this order.
+/// Files of TLS that belong together: `make` gets their texts, in this order.
 fn tls_files<T: 'static>(
     files: Vec<(String, PathBuf)>,
     make: impl Fn(&[Vec<u8>]) -> Result<T, Wrong> + Send + 'static,
-) -> Result<Kept<T>, Vec<String>> {
+) -> Result<Reloadable<T>, Vec<String>> {
     let paths = files.clone();
-    Kept::new(files, move |texts| {
+    Reloadable::new(files, move |texts| {
         make(texts).map_err(|(which, problem)| {
             let setting = format!("listen_tls_{which}");
             let path = paths.iter().find(|(one, _)| one == &setting);
@@ -23,13 +23,13 @@ fn tls_files<T: 'static>(
     })
 }
 
-pub(super) fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, Vec<String>> {
+pub(super) fn own_certificate(files: &TlsFiles) -> Result<Reloadable<OwnCertificate>, Vec<String>> {
     let all = vec![
         ("listen_tls_cert".to_owned(), files.cert.clone()),
         ("listen_tls_key".to_owned(), files.key.clone()),
     ];
     let key_path = files.key.clone();
-    // Made at the start, and whenever one of the two files has changed.
+    // Built at the start, and whenever one of the two files has changed.
     tls_files(all, move |texts| {
         let made = match texts {
             [certificate, key] => OwnCertificate::read(certificate, key),
@@ -47,7 +47,7 @@ pub(super) fn own_certificate(files: &TlsFiles) -> Result<Kept<OwnCertificate>, 
     })
 }
 
-pub(super) fn client_authority(files: &TlsFiles) -> Option<Result<Kept<ClientAuthority>, Vec<String>>> {
+pub(super) fn client_authority(files: &TlsFiles) -> Option<Result<Reloadable<ClientAuthority>, Vec<String>>> {
     let mut all = vec![("listen_tls_client_ca".to_owned(), files.client_ca.clone()?)];
     all.extend(files.client_crl.clone().map(|path| ("listen_tls_client_crl".to_owned(), path)));
     Some(tls_files(all, |texts| {

@@ -1,4 +1,4 @@
-//! Tokens of the file that have ended, or end soon: the log warns of them before their holders are refused.
+//! Warns of tokens of the file that have expired, or expire soon, before their holders are refused.
 
 use std::time::{Duration, Instant};
 
@@ -6,18 +6,17 @@ use rustls::pki_types::UnixTime;
 
 use crate::identity::Tokens;
 
-/// How often the same tokens are warned of, while the files do not change.
+/// How often the warnings are repeated while the files do not change.
 const WARN_AGAIN: Duration = Duration::from_hours(24);
-/// How many lines are logged each time: a file may have thousands of tokens. The first to end come first.
+/// The maximum number of lines each time: a file may have thousands of tokens. The first to expire come first.
 const LINES_MAX: usize = 20;
 
-/// When tokens were warned of last.
+/// When the last warnings were logged.
 #[derive(Debug, Default)]
 pub(super) struct TokenEnds(Option<Instant>);
 
 impl TokenEnds {
-    /// Warns of the tokens that have ended or end within 14 days: at the start, when the files have changed, and once a
-    /// day.
+    /// Warns of the tokens that have expired or expire within 14 days: at the start, when the files have changed, and once a day.
     pub(super) fn warn(&mut self, tokens: Option<&Tokens>, changed: bool) {
         let now = Instant::now();
         if !self.is_due(now, changed) {
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_warned_of_at_each_change_and_once_a_day() {
+    fn is_due_at_each_change_and_once_a_day() {
         let start = Instant::now();
         let warned = TokenEnds(Some(start));
         for (after, changed, due) in [

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use idempotency_ledger::identity::jwt::{Issuer, Keys};
-use idempotency_ledger::identity::{Guard, NewToken, Rights, Tokens, Trust, Wanted};
+use idempotency_ledger::identity::{Guard, KeyRefresh, NewToken, Rights, Tokens, Trust};
 use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -85,14 +85,14 @@ pub(super) fn trust(keys: &Arc<Keys>) -> Trust {
     let issuer = Issuer::new("corp", ISSUER, &["ledger".into(), "other".into()], Arc::clone(keys)).unwrap();
     let mut people = People::new(&[("one", &[("c", "claim")])]);
     people.rights_file += RIGHTS;
-    Trust { issuers: Arc::new([issuer]), wanted: Wanted::of(1), ..people.trust() }
+    Trust { issuers: Arc::new([issuer]), key_refresh: KeyRefresh::of(1), ..people.trust() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_web_token_of_a_configured_issuer_names_its_subject() {
     let (ours, theirs) = (Signer::new("k1"), Signer::new("k1"));
     let trust = trust(&ours.keys());
-    let wanted = trust.wanted.clone();
+    let key_refresh = trust.key_refresh.clone();
     let setup = Setup { guard: Guard::new(trust), ..Setup::default() };
     let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
     let usual = json!({ "iss": ISSUER, "aud": "ledger", "sub": "pay", "exp": now() + 600 });
@@ -141,7 +141,7 @@ async fn a_web_token_of_a_configured_issuer_names_its_subject() {
         }
     }
     assert!(
-        timeout(Duration::from_secs(5), wanted.heard(0)).await.is_ok(),
+        timeout(Duration::from_secs(5), key_refresh.requested(0)).await.is_ok(),
         "an unknown kid asks for its key"
     );
     let principal =

@@ -150,7 +150,7 @@ fn an_address_that_others_reach_keeps_no_migration_from_its_work() {
     let at = |command| [&[command, "--database-url", "postgres://127.0.0.1:1/none"][..], &addresses].concat();
     fails(
         &at("serve"),
-        &["listen: is 0.0.0.0:50051", "admin_listen: is 0.0.0.0:50052", "nobody is authenticated"],
+        &["listen: is 0.0.0.0:50051", "admin_listen: is 0.0.0.0:50052", "callers are not authenticated"],
     );
     let output = run(&at("migrate"));
     let text = String::from_utf8_lossy(&output.stderr);

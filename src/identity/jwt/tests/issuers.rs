@@ -8,7 +8,7 @@ fn issuer(name: &str, iss: &str, audiences: &[&str]) -> Result<Issuer, String> {
 }
 
 #[test]
-fn an_issuer_has_a_name_that_principals_can_be_called_by() {
+fn new_invalid_name_is_refused() {
     for (name, good) in [
         ("a", true),
         ("Corp-1._x", true),
@@ -25,7 +25,7 @@ fn an_issuer_has_a_name_that_principals_can_be_called_by() {
 }
 
 #[test]
-fn an_issuer_has_audiences() {
+fn new_without_audience_is_refused() {
     for (iss, audiences, good) in [
         ("i", &["a"][..], true),
         ("i", &["a", "b"], true),
@@ -38,7 +38,7 @@ fn an_issuer_has_audiences() {
 }
 
 #[test]
-fn issuers_differ() {
+fn distinct_refuses_duplicates() {
     let of = |all: &[(&str, &str)]| {
         let all: Vec<Issuer> = all.iter().map(|(name, iss)| issuer(name, iss, &["a"]).unwrap()).collect();
         Issuer::distinct(&all)
@@ -54,7 +54,7 @@ fn issuers_differ() {
 }
 
 #[test]
-fn an_issuer_without_keys_has_no_valid_token() {
+fn verify_without_keys_is_refused() {
     let signer = Signer::new();
     let issuers = [issuer("a", "https://a.example", &["ledger"]).unwrap()];
     for header in [ED25519, r#"{"alg":"EdDSA"}"#] {

@@ -7,7 +7,7 @@ fn kept(text: &str) -> Result<usize, String> {
     Keys::of_jwks(text.as_bytes()).map(|keys| keys.count())
 }
 
-/// A number of so many bytes in base64url: all ones, or with another end.
+/// A number of this many bytes in base64url: all ones, or with another end.
 fn number(bytes: usize, end: u8) -> String {
     let mut number = vec![0xff; bytes];
     if let Some(last) = number.last_mut() {
@@ -21,7 +21,7 @@ fn rsa_of(n: &str, e: &str) -> String {
 }
 
 #[test]
-fn keys_are_kept_that_can_verify() {
+fn of_jwks_keeps_usable_keys() {
     let signer = Signer::new();
     let long = |text: &str| text.replace(r#""x":""#, r#""x":"AAAA"#);
     let modulus = &number(256, 0xff)[..];
@@ -72,14 +72,14 @@ fn keys_are_kept_that_can_verify() {
         ("{}".into(), false),
     ] {
         let good = signer.ed25519(r#","kid":"another""#);
-        let beside = kept(&jwks(&[good, key.clone()])).unwrap();
-        assert_eq!(beside, if kept_of_it { 2 } else { 1 }, "{key}");
+        let with_good_key = kept(&jwks(&[good, key.clone()])).unwrap();
+        assert_eq!(with_good_key, if kept_of_it { 2 } else { 1 }, "{key}");
         assert_eq!(kept(&jwks(std::slice::from_ref(&key))).is_ok(), kept_of_it, "{key}");
     }
 }
 
 #[test]
-fn what_is_no_jwks_is_told() {
+fn of_jwks_malformed_reports_reason() {
     let signer = Signer::new();
     let many = |count: usize| {
         jwks(&(0..count).map(|at| signer.ed25519(&format!(r#","kid":"{at}""#))).collect::<Vec<_>>())
@@ -95,23 +95,23 @@ fn what_is_no_jwks_is_told() {
         (&same(""), Err("the JWKS has two keys with the same `kid`")),
         (&same(r#","use":"enc""#), Ok(1)),
         (&jwks(&[signer.rsa(""), signer.p256("")]), Ok(2)),
-        (&twice, Err("it is no JWKS")),
+        (&twice, Err("it is not a JWKS")),
         (r#"{"keys":[]}"#, Err("the JWKS has no keys")),
         (r#"{"keys":[{}]}"#, Err("the JWKS has no key that can be used, of 1; the first: it is not of RSA")),
-        (r#"{"keys":[],"keys":[]}"#, Err("it is no JWKS")),
-        (r#"{"keys":[1]}"#, Err("it is no JWKS")),
-        ("{}", Err("it is no JWKS")),
-        ("[]", Err("it is no JWKS")),
-        ("<html>", Err("it is no JWKS")),
-        ("", Err("it is no JWKS")),
+        (r#"{"keys":[],"keys":[]}"#, Err("it is not a JWKS")),
+        (r#"{"keys":[1]}"#, Err("it is not a JWKS")),
+        ("{}", Err("it is not a JWKS")),
+        ("[]", Err("it is not a JWKS")),
+        ("<html>", Err("it is not a JWKS")),
+        ("", Err("it is not a JWKS")),
         (&filled, Err("the JWKS has more than 262144 bytes")),
-        (&wide, Err("it is no JWKS")),
+        (&wide, Err("it is not a JWKS")),
     ] {
         let shown = text.get(..80).unwrap_or(text);
         match (kept(text), result) {
             (Ok(kept), Ok(count)) => assert_eq!(kept, count, "{shown}"),
-            (Err(told), Err(begin)) => {
-                assert!(told.starts_with(begin) && told.len() < 400, "{shown}: {told}");
+            (Err(error), Err(begin)) => {
+                assert!(error.starts_with(begin) && error.len() < 400, "{shown}: {error}");
             }
             (got, wanted) => panic!("{shown}: {got:?}, not {wanted:?}"),
         }

@@ -12,11 +12,11 @@ const NOW: u64 = 1_000_000;
 const RSA: &str = r#"{"alg":"RS256","kid":"rsa","typ":"JWT"}"#;
 const P256: &str = r#"{"alg":"ES256","kid":"p256"}"#;
 const ED25519: &str = r#"{"alg":"EdDSA","kid":"ed25519"}"#;
-/// Good ones, in the middle of their time.
+/// Valid claims, in the middle of their validity.
 const CLAIMS: &str =
     r#"{"iss":"https://a.example","aud":"ledger","sub":"worker","exp":1000300,"nbf":999700,"iat":"never"}"#;
 
-/// `a` has a key of each type, with names; `b` has one key, without a name.
+/// Issuer `a` has a key of each type, with ids; `b` has one key without an id.
 struct World {
     signer: Signer,
     issuers: Vec<Issuer>,
@@ -45,7 +45,7 @@ fn verified(subject: &str, until: u64) -> Verified {
 }
 
 #[test]
-fn a_signature_counts_of_the_key_that_the_issuer_has_for_it() {
+fn verify_requires_the_named_key_and_algorithm() {
     let good = || Ok(verified("a:worker", 1_000_360));
     let world = World::new();
     for (header, by, result) in [
@@ -57,32 +57,32 @@ fn a_signature_counts_of_the_key_that_the_issuer_has_for_it() {
         (r#"{"alg":"ES256"}"#, By::P256, Err(Refused::NoKeyId)),
         (r#"{"alg":"EdDSA"}"#, By::Ed25519, Err(Refused::NoKeyId)),
         (r#"{"alg":"EdDSA"}"#, By::OtherEd25519, Err(Refused::NoKeyId)),
-        // Where else a key could be is not looked at.
+        // Keys in the header of a token are ignored.
         (
             r#"{"alg":"EdDSA","kid":"ed25519","jku":"https://evil.example","jwk":{"kty":"OKP"}}"#,
             By::Ed25519,
             good(),
         ),
         (r#"{"alg":"EdDSA","jwk":{"kty":"OKP"}}"#, By::Ed25519, Err(Refused::NoKeyId)),
-        // Not signed, or by a secret that everybody has.
-        (r#"{"alg":"none"}"#, By::Nobody, Err(Refused::Algorithm)),
-        (r#"{"alg":"none","kid":"rsa"}"#, By::Nobody, Err(Refused::Algorithm)),
-        (r#"{"alg":"None"}"#, By::Nobody, Err(Refused::Algorithm)),
-        (r#"{"alg":""}"#, By::Nobody, Err(Refused::Algorithm)),
+        // Not signed, or signed with the public key as a shared secret.
+        (r#"{"alg":"none"}"#, By::NoKey, Err(Refused::Algorithm)),
+        (r#"{"alg":"none","kid":"rsa"}"#, By::NoKey, Err(Refused::Algorithm)),
+        (r#"{"alg":"None"}"#, By::NoKey, Err(Refused::Algorithm)),
+        (r#"{"alg":""}"#, By::NoKey, Err(Refused::Algorithm)),
         (r#"{"alg":"HS256"}"#, By::RsaAsSecret, Err(Refused::Algorithm)),
         (r#"{"alg":"HS256","kid":"rsa"}"#, By::RsaAsSecret, Err(Refused::Algorithm)),
         (r#"{"alg":"RS256","kid":"rsa"}"#, By::RsaAsSecret, Err(Refused::Signature)),
-        (RSA, By::Nobody, Err(Refused::Signature)),
-        (P256, By::Nobody, Err(Refused::Signature)),
-        (ED25519, By::Nobody, Err(Refused::Signature)),
-        // Algorithms that are not in use, in any spelling.
+        (RSA, By::NoKey, Err(Refused::Signature)),
+        (P256, By::NoKey, Err(Refused::Signature)),
+        (ED25519, By::NoKey, Err(Refused::Signature)),
+        // Unsupported algorithms, in any spelling.
         (r#"{"alg":"RS512","kid":"rsa"}"#, By::Rsa, Err(Refused::Algorithm)),
         (r#"{"alg":"PS256","kid":"rsa"}"#, By::Rsa, Err(Refused::Algorithm)),
         (r#"{"alg":"rs256","kid":"rsa"}"#, By::Rsa, Err(Refused::Algorithm)),
         (r#"{"kid":"rsa"}"#, By::Rsa, Err(Refused::Missing("alg"))),
         (r#"{"alg":null}"#, By::Rsa, Err(Refused::WrongType("alg"))),
         (r#"{"alg":["RS256"]}"#, By::Rsa, Err(Refused::WrongType("alg"))),
-        // Another key than the one that is named.
+        // Signed by another key than the one that `kid` names.
         (ED25519, By::OtherEd25519, Err(Refused::Signature)),
         (P256, By::OtherP256, Err(Refused::Signature)),
         (ED25519, By::P256, Err(Refused::Signature)),
@@ -101,10 +101,10 @@ fn a_signature_counts_of_the_key_that_the_issuer_has_for_it() {
     }
 }
 
-/// How many verifications a token costs that does not name its key, by the number of keys with an id, without one, and
-/// for another algorithm without one; and why the token is refused.
+/// The number of verifications for a token without a `kid`, by the number of keys with an id, without an id, and without an id
+/// for another algorithm; and why the token is refused.
 #[test]
-fn a_token_that_names_no_key_costs_few_verifications() {
+fn verify_without_kid_tries_few_keys() {
     let signer = Signer::new();
     for (named, nameless, others, verifications, refused) in [
         (0, 0, 0, 0, Unverified::UnknownKey),
@@ -143,7 +143,7 @@ fn a_token_that_names_no_key_costs_few_verifications() {
 }
 
 #[test]
-fn keys_of_one_issuer_are_none_of_another() {
+fn verify_key_of_other_issuer_is_unknown() {
     let world = World::new();
     let of_b = CLAIMS.replace("a.example", "b.example");
     for (header, claims, by, result) in [
@@ -159,7 +159,7 @@ fn keys_of_one_issuer_are_none_of_another() {
 }
 
 #[test]
-fn claims_are_of_their_types_and_say_that_the_token_is_for_us() {
+fn verify_checks_claim_types_and_audience() {
     let world = World::new();
     let long = "é".repeat(SUBJECT_MAX / 2);
     let too_long = format!("{long}a");
@@ -213,7 +213,7 @@ fn claims_are_of_their_types_and_say_that_the_token_is_for_us() {
 }
 
 #[test]
-fn a_token_is_valid_in_its_time_give_or_take_a_minute() {
+fn verify_times_have_a_minute_of_leeway() {
     let world = World::new();
     for (from, to, result) in [
         ("1000300", "1000000", Ok(verified("a:worker", 1_000_060))),
@@ -235,7 +235,7 @@ fn a_token_is_valid_in_its_time_give_or_take_a_minute() {
 }
 
 #[test]
-fn what_is_wrong_with_claims_is_told_to_nobody_who_cannot_sign() {
+fn verify_bad_signature_does_not_reveal_claim_errors() {
     let world = World::new();
     for (from, to) in [("1000300", "0"), ("999700", "2000000"), ("ledger", "other"), ("worker", "")] {
         let claims = CLAIMS.replace(from, to);
@@ -243,9 +243,9 @@ fn what_is_wrong_with_claims_is_told_to_nobody_who_cannot_sign() {
     }
 }
 
-/// What is not a token of three parts in base64url, each as strict as it can be.
+/// Malformed tokens: not three parts in strict base64url.
 #[test]
-fn a_token_has_one_form() {
+fn verify_malformed_token_is_refused() {
     let world = World::new();
     let (header, claims) = (base64url(ED25519), base64url(CLAIMS));
     let good = world.signer.token(ED25519, CLAIMS, By::Ed25519);
@@ -255,8 +255,8 @@ fn a_token_has_one_form() {
     // The last of 86 characters has two bits of the 64 bytes; the other four are zero.
     let other_end = format!("{}{}", &good[..good.len() - 1], if good.ends_with('A') { 'B' } else { 'C' });
     assert!(verify(&world.issuers, &good, NOW).is_ok());
-    let no_header = Refused::Malformed("its header is no JSON object in base64url");
-    let no_claims = Refused::Malformed("its claims are no JSON object in base64url");
+    let no_header = Refused::Malformed("its header is not a JSON object in base64url");
+    let no_claims = Refused::Malformed("its claims are not a JSON object in base64url");
     let no_signature = Refused::Malformed("its signature is not base64url");
     let not_three = Refused::Malformed("it has not three parts");
     for (token, refused) in [
@@ -292,7 +292,7 @@ fn a_token_has_one_form() {
         (signed(&header, &base64url("[]")), no_claims),
         (signed(&header, &base64url(format!("{CLAIMS}{CLAIMS}"))), no_claims),
         (signed(&header, &base64url(format!(r#"{{"x":{}"#, "[".repeat(5_000)))), no_claims),
-        // Names that are there twice.
+        // Duplicate names.
         (signed(&base64url(twice(ED25519, r#""alg":"EdDSA""#)), &claims), no_header),
         (signed(&base64url(twice(ED25519, r#""alg":"none""#)), &claims), no_header),
         (signed(&base64url(twice(ED25519, r#""\u0061lg":"none""#)), &claims), no_header),
@@ -309,7 +309,7 @@ fn a_token_has_one_form() {
 }
 
 #[test]
-fn a_token_has_a_length() {
+fn verify_long_token_is_refused() {
     let world = World::new();
     let of_length = |length: usize| {
         let fill = |bytes: usize| CLAIMS.replacen('{', &format!(r#"{{"fill":"{}","#, "x".repeat(bytes)), 1);
@@ -327,7 +327,7 @@ fn a_token_has_a_length() {
 }
 
 #[test]
-fn no_change_of_a_token_leaves_it_valid() {
+fn verify_changed_token_is_refused() {
     let world = World::new();
     let good = world.signer.token(ED25519, CLAIMS, By::Ed25519);
     for at in 0..good.len() {

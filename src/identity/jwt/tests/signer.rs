@@ -1,4 +1,4 @@
-//! Who signs the tokens of the tests.
+//! Signs the tokens of the tests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -9,7 +9,7 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
 };
 
-/// An RSA key of 2048 bits, in PKCS #8: for tests alone, and secret from nobody.
+/// An RSA key of 2048 bits, in PKCS #8: only for tests, and public.
 const RSA_KEY: &str = "\
     MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQCx5uGHa0U6XdJ7PFvfGtGzTHol4sopvSJzWxJGPF2+SP9qSnbN\
     X9Kge7/kLKNYfbXp6xnWYwWlCEMCtodMWQwPzRuBm7W7zpS8ozQmQc9vBaHylfbSac5fn6Ces8TzpHU03GLrfjgquNWwxwjxUm9X\
@@ -29,21 +29,21 @@ const RSA_KEY: &str = "\
     Ep4pFi6KtjcXql5X7qHrNxPYaaHUeAtBTSjZPRm/74ubkxpZX3h5V8Uv1pAennhTDISxRJ+4q+BZIqUgClTD9Kqy9qY8eBrBXZPo\
     pBBhHCgeSBciklsiimFhdIwS";
 
-/// With what a token is signed.
+/// The key that signs a token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
     Rsa,
     P256,
     Ed25519,
-    /// A key that nobody publishes.
+    /// A key that is not published.
     OtherP256,
     OtherEd25519,
-    /// A secret that everybody knows: the published RSA key.
+    /// The published RSA key, used as a shared secret.
     RsaAsSecret,
-    Nobody,
+    NoKey,
 }
 
-/// The keys, of which but one is made anew each time.
+/// The keys. All except the RSA key are generated for each test.
 pub(crate) struct Signer {
     random: SystemRandom,
     rsa: RsaKeyPair,
@@ -73,7 +73,7 @@ impl Signer {
         Signer { rsa, p256: p256(), ed25519: ed25519(), other_p256, other_ed25519, random }
     }
 
-    /// The published RSA key, with more fields, which begin with a comma.
+    /// The published RSA key, with more members, which begin with a comma.
     pub(crate) fn rsa(&self, more: &str) -> String {
         let PublicKeyComponents { n, e } = PublicKeyComponents::<Vec<u8>>::from(self.rsa.public());
         format!(r#"{{"kty":"RSA","n":"{}","e":"{}"{more}}}"#, base64url(n), base64url(e))
@@ -124,7 +124,7 @@ impl Signer {
                 let secret = hmac::Key::new(hmac::HMAC_SHA256, self.rsa.public().as_ref());
                 hmac::sign(&secret, message).as_ref().to_vec()
             }
-            By::Nobody => Vec::new(),
+            By::NoKey => Vec::new(),
         };
         format!("{text}.{}", base64url(signature))
     }

@@ -1,4 +1,4 @@
-//! The examples of the standards: keys and signatures that others made.
+//! The examples of the standards: keys and signatures of other implementations.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn keys() -> Keys {
 }
 
 #[test]
-fn signatures_of_the_standards_are_valid_and_of_no_other_text() {
+fn verifies_signatures_of_the_standards() {
     let keys = keys();
     for (algorithm, token) in
         [(Algorithm::Rs256, RS256), (Algorithm::Es256, ES256), (Algorithm::EdDsa, EDDSA)]
@@ -51,9 +51,9 @@ fn signatures_of_the_standards_are_valid_and_of_no_other_text() {
     }
 }
 
-/// Their claims are none for this server. That it looks at them says that the signature is valid.
+/// Their claims are not valid for this server. That it checks them shows that the signature is valid.
 #[test]
-fn tokens_of_the_standards_are_read() {
+fn verify_reads_tokens_of_the_standards() {
     let joe = [Issuer::new("joe", "joe", &["ledger".to_owned()], Arc::new(keys())).unwrap()];
     for token in [RS256, ES256] {
         assert_eq!(verify(&joe, token, 1_300_819_000), Err(Refused::Missing("aud")), "{token}");

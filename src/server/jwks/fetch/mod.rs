@@ -1,5 +1,5 @@
-//! The keys of an issuer, fetched from where it publishes them: one GET by HTTPS, bounded in time and in size. Redirects
-//! are not followed, and what is secret is never told.
+//! Fetches the keys of an issuer from its URL: one GET by HTTPS, bounded in time and size. Redirects are not followed, and errors
+//! do not contain secrets.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -25,25 +25,25 @@ use tokio_rustls::client::TlsStream;
 use crate::common::secret_file;
 use crate::identity::jwt::{JWKS_MAX, Keys};
 
-/// How long a fetch may take, from the look-up of the name to the last byte.
+/// Bound on a fetch, from the DNS look-up to the last byte.
 const WITHIN: Duration = Duration::from_secs(5);
-/// How many bytes the head of an answer may have, and how many lines.
+/// Bounds on the head of a response, in bytes and lines.
 const HEAD_BYTES_MAX: usize = 16 * 1_024;
 const HEAD_LINES_MAX: usize = 100;
-/// How many bytes a file with authorities may have: a whole system's are a quarter of that.
+/// The maximum size of a file with authorities: those of a whole system take a quarter of that.
 const AUTHORITIES_MAX: u64 = 1_024 * 1_024;
-/// How many bytes a file with a bearer token may have.
+/// The maximum size of a file with a bearer token.
 const BEARER_MAX: u64 = 16 * 1_024;
 const HTTPS: u16 = 443;
-/// The second is what most issuers answer with; some check what is asked for.
+/// The header `accept`. Most issuers answer with the second type; some check the header.
 const ACCEPTED: &str = "application/jwk-set+json, application/json;q=0.9, */*;q=0.1";
 const OURS: &str = concat!("idempotency-ledger/", env!("CARGO_PKG_VERSION"));
 
-/// Where an issuer publishes its keys.
+/// The URL of an issuer's keys, and how to fetch it.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Source {
     uri: Uri,
-    /// As a socket takes it: an IPv6 address without brackets.
+    /// In the form for a socket: an IPv6 address without brackets.
     host: String,
     server: ServerName<'static>,
     port: u16,
@@ -53,18 +53,17 @@ pub(in crate::server) struct Source {
 }
 
 impl Source {
-    /// The URL; a file with the certificates of the authorities that its own must be signed by, or else those that the
-    /// system trusts; a file with a bearer token to present. Both files are read for each fetch: what is in them may be
-    /// replaced.
+    /// A source with this URL; a file with the certificate authorities of its server, or else those that the system trusts; and a
+    /// file with a bearer token to present. Both files are read for each fetch, since they may be replaced.
     ///
     /// # Errors
-    /// The URL is none of HTTPS, or the authorities cannot be read; in words.
+    /// The URL is not HTTPS, or the authorities cannot be read; in words.
     pub(in crate::server) fn new(
         url: &str,
         authorities: Option<PathBuf>,
         bearer: Option<PathBuf>,
     ) -> Result<Source, String> {
-        // The URL itself is told once it is known to have no password.
+        // The error does not quote the URL, which may contain a password.
         let form = || "the URL of a JWKS must be https://HOST[:PORT]/PATH, without a user".to_owned();
         let uri: Uri = url.parse().map_err(|_| form())?;
         let authority = uri.authority().map(http::uri::Authority::as_str).filter(|all| !all.contains('@'));
@@ -86,10 +85,10 @@ impl Source {
         Ok(Source { uri, host, server, port, authorities, bearer, within: WITHIN })
     }
 
-    /// The keys that are published now.
+    /// Fetches the published keys.
     ///
     /// # Errors
-    /// There is no good answer in time; in words that name the URL.
+    /// No valid response arrived in time; in words that name the URL.
     pub(in crate::server) async fn keys(&self) -> Result<Keys, String> {
         let text = timeout(self.within, self.text()).await;
         let text = text.unwrap_or_else(|_| Err(format!("no whole answer within {:?}", self.within)));
@@ -98,7 +97,7 @@ impl Source {
 
     async fn text(&self) -> Result<Bytes, String> {
         let (authorities, bearer) = (self.authorities.clone(), self.bearer.clone());
-        // Files are read, the system's by the hundred: not by a thread that serves calls.
+        // Reads files, those of the system by the hundred, so not on a thread that serves calls.
         let prepared = tokio::task::spawn_blocking(move || {
             let bearer = bearer.as_deref().map(bearer_of).transpose()?;
             Ok::<_, String>((tls(authorities.as_deref())?, bearer))
@@ -111,7 +110,7 @@ impl Source {
         self.answer(stream.map_err(|error| format!("no TLS: {error}"))?, bearer).await
     }
 
-    /// The body of a good answer.
+    /// The body of a successful response.
     async fn answer(
         &self,
         stream: TlsStream<TcpStream>,
@@ -141,7 +140,7 @@ impl Source {
             })?;
             Ok(body.to_bytes())
         };
-        // What a connection ends with, the exchange is told: it may have the answer already, and is waited for.
+        // The exchange reports errors of the connection: it may have the response already, so it is awaited in any case.
         let driven = async move {
             drop(connection.await);
             pending::<Infallible>().await
@@ -165,7 +164,7 @@ impl Source {
     }
 }
 
-/// A provider of its own: that of the process is set by whoever comes first, or by nobody.
+/// Uses an explicit cryptography provider: the default of the process may be set by any library, or not at all.
 fn tls(authorities: Option<&Path>) -> Result<ClientConfig, String> {
     let roots = match authorities {
         Some(file) => authorities_of(file)?,
@@ -190,7 +189,7 @@ fn authorities_of(file: &Path) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err(wrong(&"no certificate in PEM")) } else { Ok(roots) }
 }
 
-/// Systems have certificates that are broken: the others count.
+/// Skips malformed certificates, which some systems have.
 fn authorities_of_system() -> Result<RootCertStore, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -202,7 +201,7 @@ fn authorities_of_system() -> Result<RootCertStore, String> {
     Err(format!("the system trusts no authority{why}"))
 }
 
-/// The header that presents the token. An error never has any of it.
+/// The header with the token. Errors do not contain any part of it.
 fn bearer_of(file: &Path) -> Result<HeaderValue, String> {
     let wrong = |why: &str| format!("the bearer token in {}: {why}", file.display());
     let text = secret_file::bytes(file, BEARER_MAX).map_err(|why| wrong(&why))?;

@@ -1,4 +1,4 @@
-//! What is fetched from whom.
+//! Fetches from test servers.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use super::*;
 use crate::identity::jwt::tests::signer::Signer;
 
-/// An authority, and the folder with its certificate.
+/// A certificate authority, and the folder with its certificate.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
@@ -41,7 +41,7 @@ impl Authority {
         self.file(name)
     }
 
-    /// What a server needs whose certificate is for this name.
+    /// The TLS configuration of a server with a certificate for this name.
     fn server(&self, name: &str) -> ServerConfig {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -56,7 +56,7 @@ impl Authority {
     }
 }
 
-/// A server that answers each connection with the same bytes, and what it was asked.
+/// A server that answers each connection with the same bytes, and records the requests.
 struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -64,7 +64,7 @@ struct Server {
 }
 
 impl Server {
-    /// Without an answer it says nothing at all.
+    /// Without an answer it never sends anything.
     async fn new(tls: ServerConfig, answer: Option<Vec<u8>>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, asked) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
@@ -72,7 +72,7 @@ impl Server {
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // A client that does not trust it leaves.
+                // A client that does not trust it disconnects.
                 let Ok(mut stream) = tls.accept(stream).await else { continue };
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") {
@@ -93,7 +93,7 @@ impl Server {
     }
 }
 
-/// A client that has read enough leaves: that is no error of the server's.
+/// A client that has read enough disconnects: that is not an error of the server.
 async fn answered(stream: &mut (impl tokio::io::AsyncWrite + Unpin), answer: &[u8]) -> io::Result<()> {
     stream.write_all(answer).await?;
     stream.shutdown().await
@@ -112,13 +112,13 @@ fn ok(more: &str, body: &str) -> Vec<u8> {
 fn source_of(server: &Server, authority: &Authority, bearer: Option<PathBuf>) -> Source {
     let url = format!("https://{}/keys?of=all", server.address);
     let mut source = Source::new(&url, Some(authority.file("ca.pem")), bearer).unwrap();
-    // No test of answers fails because the machine is slow.
+    // Tests of responses must not fail on a slow machine.
     source.within = Duration::from_mins(1);
     source
 }
 
 #[tokio::test]
-async fn good_answers_have_keys_and_others_say_what_is_wrong() {
+async fn fetch_bad_response_reports_reason() {
     let authority = Authority::new();
     let jwks = Signer::new().jwks();
     let length = jwks.len();
@@ -150,15 +150,15 @@ async fn good_answers_have_keys_and_others_say_what_is_wrong() {
         ("cut head", b"HTTP/1.1 200 OK\r\n".to_vec(), Err("no answer: ")),
         ("nothing", Vec::new(), Err("no answer: ")),
         ("another protocol", b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), Err("no answer: ")),
-        ("a page", ok("", "<html>"), Err("it is no JWKS")),
+        ("a page", ok("", "<html>"), Err("it is not a JWKS")),
         ("no keys", ok("", r#"{"keys":[]}"#), Err("the JWKS has no keys")),
     ] {
         let server = Server::new(authority.server("127.0.0.1"), Some(answer)).await;
         let url = format!("https://{}/keys?of=all", server.address);
         match (source_of(&server, &authority, None).keys().await, result) {
             (Ok(keys), Ok(count)) => assert_eq!(keys.count(), count, "{what}"),
-            (Err(told), Err(part)) => {
-                assert!(told.starts_with(&format!("{url}: ")) && told.contains(part), "{what}: {told}");
+            (Err(error), Err(part)) => {
+                assert!(error.starts_with(&format!("{url}: ")) && error.contains(part), "{what}: {error}");
             }
             (got, wanted) => panic!("{what}: {got:?}, not {wanted:?}"),
         }
@@ -170,7 +170,7 @@ async fn good_answers_have_keys_and_others_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn only_a_server_that_proves_its_name_is_asked() {
+async fn fetch_unverified_server_is_refused() {
     let (authority, other) = (Authority::new(), Authority::new());
     for (what, tls) in [
         ("of another authority", other.server("127.0.0.1")),
@@ -179,39 +179,39 @@ async fn only_a_server_that_proves_its_name_is_asked() {
     ] {
         let server = Server::new(tls, Some(ok("", &Signer::new().jwks()))).await;
         let bearer = authority.with("bearer", "secret-1");
-        let told = source_of(&server, &authority, Some(bearer)).keys().await.unwrap_err();
-        assert!(told.contains(": no TLS: invalid peer certificate"), "{what}: {told}");
+        let error = source_of(&server, &authority, Some(bearer)).keys().await.unwrap_err();
+        assert!(error.contains(": no TLS: invalid peer certificate"), "{what}: {error}");
         assert!(server.asked().is_empty(), "{what}");
     }
     let server = Server::new(authority.server("127.0.0.1"), None).await;
     let of_system = Source::new(&format!("https://{}/", server.address), None, None).unwrap();
-    let told = of_system.keys().await.unwrap_err();
-    assert!(told.contains("no TLS: ") || told.contains("the system trusts no authority"), "{told}");
-    let nobody = Source::new("https://127.0.0.1:1/", Some(authority.file("ca.pem")), None).unwrap();
-    let told = nobody.keys().await.unwrap_err();
-    assert!(told.contains(": no connection: "), "{told}");
+    let error = of_system.keys().await.unwrap_err();
+    assert!(error.contains("no TLS: ") || error.contains("the system trusts no authority"), "{error}");
+    let unreachable = Source::new("https://127.0.0.1:1/", Some(authority.file("ca.pem")), None).unwrap();
+    let error = unreachable.keys().await.unwrap_err();
+    assert!(error.contains(": no connection: "), "{error}");
 }
 
 #[tokio::test]
-async fn a_fetch_has_an_end() {
+async fn fetch_slow_server_times_out() {
     let authority = Authority::new();
     let server = Server::new(authority.server("127.0.0.1"), None).await;
     let mut source = source_of(&server, &authority, None);
     source.within = Duration::from_millis(300);
-    let told = source.keys().await.unwrap_err();
-    assert!(told.ends_with(": no whole answer within 300ms"), "{told}");
-    // One that takes connections, and does not even speak TLS.
+    let error = source.keys().await.unwrap_err();
+    assert!(error.ends_with(": no whole answer within 300ms"), "{error}");
+    // A server that accepts connections, and does not start TLS.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let mut source = Source::new(&url, Some(authority.file("ca.pem")), None).unwrap();
     assert_eq!(source.within, Duration::from_secs(5));
     source.within = Duration::from_millis(300);
-    let told = source.keys().await.unwrap_err();
-    assert!(told.ends_with(": no whole answer within 300ms"), "{told}");
+    let error = source.keys().await.unwrap_err();
+    assert!(error.ends_with(": no whole answer within 300ms"), "{error}");
 }
 
 #[tokio::test]
-async fn a_bearer_token_is_read_for_each_fetch_and_told_to_nobody_else() {
+async fn fetch_reads_bearer_token_each_time_and_errors_hide_it() {
     let authority = Authority::new();
     let server = Server::new(authority.server("127.0.0.1"), Some(ok("", "no keys of secret"))).await;
     let source = source_of(&server, &authority, Some(authority.file("bearer")));
@@ -226,8 +226,8 @@ async fn a_bearer_token_is_read_for_each_fetch_and_told_to_nobody_else() {
         (&*"secret".repeat(4_000), Err("more than 16384 bytes")),
     ] {
         authority.with("bearer", text);
-        let (before, told) = (server.asked().len(), source.keys().await.unwrap_err());
-        assert!(!told.contains("secret"), "{told}");
+        let (before, error) = (server.asked().len(), source.keys().await.unwrap_err());
+        assert!(!error.contains("secret"), "{error}");
         let asked = server.asked();
         match result {
             Ok(token) => {
@@ -236,18 +236,18 @@ async fn a_bearer_token_is_read_for_each_fetch_and_told_to_nobody_else() {
                 assert_eq!(asked.len(), before + 1, "{text}");
             }
             Err(why) => {
-                assert!(told.ends_with(why) && told.contains("/bearer: "), "{told}");
+                assert!(error.ends_with(why) && error.contains("/bearer: "), "{error}");
                 assert_eq!(asked.len(), before, "{text}");
             }
         }
     }
     fs::remove_file(authority.file("bearer")).unwrap();
-    let told = source.keys().await.unwrap_err();
-    assert!(told.contains("No such file"), "{told}");
+    let error = source.keys().await.unwrap_err();
+    assert!(error.contains("No such file"), "{error}");
 }
 
 #[test]
-fn keys_are_published_by_https_alone() {
+fn new_url_without_https_is_refused() {
     for (url, good) in [
         ("https://a.example/keys", Some(("a.example", 443))),
         ("https://a.example", Some(("a.example", 443))),
@@ -275,13 +275,13 @@ fn keys_are_published_by_https_alone() {
         assert_eq!(found, good, "{url}: {source:?}");
     }
     for url in ["https://me:secret@a.example/", "https://secret@a.example/", "http://me:secret@a.example/"] {
-        let told = Source::new(url, None, None).unwrap_err();
-        assert!(!told.contains("secret"), "{told}");
+        let error = Source::new(url, None, None).unwrap_err();
+        assert!(!error.contains("secret"), "{error}");
     }
 }
 
 #[test]
-fn authorities_that_cannot_be_read_are_told_at_once() {
+fn new_unreadable_authorities_fail_immediately() {
     let authority = Authority::new();
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for (file, why) in [
@@ -291,7 +291,10 @@ fn authorities_that_cannot_be_read_are_told_at_once() {
         (authority.with("broken.pem", broken), "invalid peer certificate"),
         (authority.with("large.pem", &"x".repeat(1_048_577)), "more than 1048576 bytes"),
     ] {
-        let told = Source::new("https://a.example/", Some(file), None).unwrap_err();
-        assert!(told.starts_with("https://a.example/: the authorities in ") && told.contains(why), "{told}");
+        let error = Source::new("https://a.example/", Some(file), None).unwrap_err();
+        assert!(
+            error.starts_with("https://a.example/: the authorities in ") && error.contains(why),
+            "{error}"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use http::HeaderMap;
 use idempotency_ledger::identity::{
-    ClientAuthority, Door, Guard, OwnCertificate, Peer, Rights, Tls, Trust, mangled,
+    Authenticator, ClientAuthority, Guard, OwnCertificate, Peer, Rights, Tls, Trust, mangled,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -62,7 +62,7 @@ fn mangled_certificates() {
             chain: vec![CertificateDer::from(bytes.clone())],
             ..Peer::at("192.0.2.1".parse().unwrap())
         };
-        let door = Door::new(guard.clone(), peer);
+        let door = Authenticator::new(guard.clone(), peer);
         if let Ok(identity) = bounded(&run, "a door", &bytes, || door.caller(&HeaderMap::new())) {
             known += 1;
             if !seeds.contains(&bytes) || found.as_deref() != Ok(&*identity.principal) {

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use http::{HeaderMap, HeaderValue};
-use idempotency_ledger::identity::{Door, Guard, NewToken, Peer, Proxies, Rights, Tokens, Trust, mangled};
+use idempotency_ledger::identity::{
+    Authenticator, Guard, NewToken, Peer, Proxies, Rights, Tokens, Trust, mangled,
+};
 
 use super::{SECONDS, bounded, naive, text};
 use crate::harness::random::Random;
@@ -77,7 +79,7 @@ fn mangled_headers_at_the_door() {
             .map(|a| a.parse().unwrap());
     let doors = addresses.map(|address| {
         let mapped = IpAddr::V6(address.to_ipv6_mapped());
-        [IpAddr::V4(address), mapped].map(|address| Door::new(guard.clone(), Peer::at(address)))
+        [IpAddr::V4(address), mapped].map(|address| Authenticator::new(guard.clone(), Peer::at(address)))
     });
     let forwarded = FORWARDED.map(|header| header.as_bytes().to_vec());
     let mut bearers: Vec<Vec<u8>> =

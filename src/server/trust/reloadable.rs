@@ -1,4 +1,4 @@
-//! Something that is made of files: made anew when they change, and kept while they are of no use.
+//! A value that is built from files: rebuilt when they change, and kept while they are invalid.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use std::time::{Duration, Instant};
 use crate::common::secret_file;
 use crate::metrics::Credentials;
 
-/// A problem that stays is told again after this.
-const TELL_AGAIN: Duration = Duration::from_mins(1);
+/// A persisting problem is logged again after this time.
+const REPORT_AGAIN: Duration = Duration::from_mins(1);
 const BYTES_MAX: u64 = 4 << 20;
 
-/// What each of the files holds.
+/// The contents of the files.
 type Texts = Vec<Vec<u8>>;
 
 type Make<T> = Box<dyn Fn(&Texts) -> Result<T, Vec<String>> + Send>;
 
-/// What is made of some files that belong together.
-pub(super) struct Kept<T> {
+/// A value that is built from files that belong together.
+pub(super) struct Reloadable<T> {
     /// The setting and the path of each.
     files: Vec<(String, PathBuf)>,
     make: Make<T>,
     texts: Texts,
     pub(super) value: Arc<T>,
-    told: Option<(Vec<String>, Instant)>,
+    reported: Option<(Vec<String>, Instant)>,
 }
 
-impl<T> Kept<T> {
+impl<T> Reloadable<T> {
     pub(super) fn new(
         files: Vec<(String, PathBuf)>,
         make: impl Fn(&Texts) -> Result<T, Vec<String>> + Send + 'static,
-    ) -> Result<Kept<T>, Vec<String>> {
+    ) -> Result<Reloadable<T>, Vec<String>> {
         let texts = texts(&files)?;
         let value = Arc::new(make(&texts)?);
-        Ok(Kept { files, make: Box::new(make), texts, value, told: None })
+        Ok(Reloadable { files, make: Box::new(make), texts, value, reported: None })
     }
 
-    /// Whether there is another value now.
-    pub(super) fn look(&mut self, seen: &Credentials) -> bool {
-        let changed = self.read_again(seen);
+    /// Reads the files again; returns whether the value changed.
+    pub(super) fn reload(&mut self, seen: &Credentials) -> bool {
+        let changed = self.try_reload(seen);
         self.show(seen);
         changed
     }
@@ -48,9 +48,9 @@ impl<T> Kept<T> {
         self.files.iter().map(|(setting, _)| setting.as_str())
     }
 
-    /// Which files are of no use now.
+    /// Reports to the metrics which files are invalid now.
     pub(super) fn show(&self, seen: &Credentials) {
-        let problems = self.told.as_ref().map_or(&[][..], |(problems, _)| problems);
+        let problems = self.reported.as_ref().map_or(&[][..], |(problems, _)| problems);
         for (setting, _) in &self.files {
             // Each problem begins with its setting.
             let its = |problem: &String| {
@@ -60,10 +60,10 @@ impl<T> Kept<T> {
         }
     }
 
-    fn read_again(&mut self, seen: &Credentials) -> bool {
+    fn try_reload(&mut self, seen: &Credentials) -> bool {
         match texts(&self.files) {
             Ok(texts) if texts == self.texts => {
-                self.told = None;
+                self.reported = None;
                 false
             }
             Ok(texts) => match (self.make)(&texts) {
@@ -72,25 +72,26 @@ impl<T> Kept<T> {
                     pairs
                         .filter(|(_, (old, new))| old != new)
                         .for_each(|((setting, _), _)| seen.put_in_force(setting));
-                    (self.texts, self.value, self.told) = (texts, Arc::new(value), None);
+                    (self.texts, self.value, self.reported) = (texts, Arc::new(value), None);
                     let files: Vec<&str> = self.files.iter().map(|(setting, _)| setting.as_str()).collect();
                     tracing::info!(files = files.join(", "), "read again: in force from now on");
                     true
                 }
-                Err(problems) => self.tell(problems),
+                Err(problems) => self.report(problems),
             },
-            Err(problems) => self.tell(problems),
+            Err(problems) => self.report(problems),
         }
     }
 
-    fn tell(&mut self, problems: Vec<String>) -> bool {
+    fn report(&mut self, problems: Vec<String>) -> bool {
         let now = Instant::now();
-        let known = |(told, at): &(Vec<String>, Instant)| *told == problems && now - *at < TELL_AGAIN;
-        if !self.told.as_ref().is_some_and(known) {
+        let known =
+            |(reported, at): &(Vec<String>, Instant)| *reported == problems && now - *at < REPORT_AGAIN;
+        if !self.reported.as_ref().is_some_and(known) {
             for problem in &problems {
                 tracing::error!(problem, "what was read before stays in force");
             }
-            self.told = Some((problems, now));
+            self.reported = Some((problems, now));
         }
         false
     }
@@ -112,9 +113,9 @@ pub(super) fn toml_file<T: 'static>(
     setting: &'static str,
     path: &Path,
     read: fn(&str) -> Result<T, Vec<String>>,
-) -> Result<Kept<T>, Vec<String>> {
+) -> Result<Reloadable<T>, Vec<String>> {
     let shown = path.display().to_string();
-    Kept::new(vec![(setting.to_owned(), path.to_owned())], move |texts| {
+    Reloadable::new(vec![(setting.to_owned(), path.to_owned())], move |texts| {
         let text = texts.first().and_then(|text| std::str::from_utf8(text).ok());
         let text = text.ok_or_else(|| vec![format!("{setting}: {shown}: is not UTF-8")])?;
         let named = |problem| format!("{setting}: {shown}: {problem}");
@@ -122,8 +123,11 @@ pub(super) fn toml_file<T: 'static>(
     })
 }
 
-/// What was read; the problems keep what is wrong.
-pub(super) fn sound<T>(read: Option<Result<T, Vec<String>>>, problems: &mut Vec<String>) -> Option<T> {
+/// The value; errors are added to the problems.
+pub(super) fn collect_problems<T>(
+    read: Option<Result<T, Vec<String>>>,
+    problems: &mut Vec<String>,
+) -> Option<T> {
     match read? {
         Ok(value) => Some(value),
         Err(wrong) => {
