@@ -1,4 +1,4 @@
-//! The span of a batch, and those of its statements.
+//! The span of a batch, and the spans of its statements.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use opentelemetry_sdk::trace::{SdkTracer, Span};
 
 use super::call::{CallSpan, LINKS_MAX, whole};
 
-/// The span of a batch. It belongs to the trace of the first recorded call in it. It leads to the other calls, as far as
-/// there is room, and tells the number of the rest; they lead to it. Empty where no call in it is recorded.
+/// The span of a batch. It belongs to the trace of the first recorded call in it, and has links to the other calls, up to a
+/// limit, and the number of the remaining ones as an attribute; the calls link back to it. Empty if no call in it is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct BatchSpan(Option<Recorded>);
 
@@ -17,13 +17,13 @@ pub(crate) struct BatchSpan(Option<Recorded>);
 struct Recorded {
     tracer: SdkTracer,
     context: Context,
-    /// What kind of database the batch goes to, by the conventions' name.
+    /// The database system, by its name in the semantic conventions.
     database: &'static str,
 }
 
 impl BatchSpan {
-    /// A batch with the commands of these calls; a call may have several of them. `database` is asked for only where
-    /// one of the calls is recorded.
+    /// Starts the span of a batch with the commands of these calls; a call may occur several times. `database` is called only
+    /// if one of the calls is recorded.
     pub(crate) fn of<'a>(
         calls: impl Iterator<Item = &'a CallSpan>,
         database: impl FnOnce() -> &'static str,
@@ -50,7 +50,7 @@ impl BatchSpan {
         BatchSpan(Some(Recorded { tracer: tracer.clone(), context, database: database() }))
     }
 
-    /// A statement of this name with so many rows is sent.
+    /// Starts the span of a statement with this name and number of rows.
     pub(crate) fn statement(&self, name: &'static str, rows: usize) -> StatementSpan {
         let Some(Recorded { tracer, context, database }) = &self.0 else { return StatementSpan::default() };
         let attributes = [
@@ -63,12 +63,12 @@ impl BatchSpan {
     }
 }
 
-/// The span of a statement; it ends with this.
+/// The span of a statement; it ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct StatementSpan(Option<Span>);
 
 impl StatementSpan {
-    /// The statement failed like this.
+    /// Records that the statement failed with this kind of error.
     pub(crate) fn failed(&mut self, kind: &'static str) {
         let Some(span) = &mut self.0 else { return };
         span.set_attribute(KeyValue::new("error.type", kind));

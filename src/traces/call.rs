@@ -11,7 +11,7 @@ use tonic::Code;
 use super::context;
 use crate::domain::{Key, Reason};
 
-/// The span of a call, for whoever works for the call. Empty where it is not recorded; cheap to clone.
+/// The span of a call, for the code that executes the call. Empty if the call is not recorded; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallSpan(Option<Arc<Recorded>>);
 
@@ -19,7 +19,7 @@ pub(crate) struct CallSpan(Option<Arc<Recorded>>);
 struct Recorded {
     tracer: SdkTracer,
     context: Context,
-    /// The first attempts that it leads to.
+    /// The first attempts that it has links to.
     first_attempts: Mutex<HashSet<SpanId>>,
 }
 
@@ -32,27 +32,27 @@ impl CallSpan {
         self.0.as_ref().map(|recorded| recorded.context.span())
     }
 
-    /// Whether there is anything to tell.
+    /// Whether the call is recorded.
     pub(crate) fn is_recorded(&self) -> bool {
         self.0.is_some()
     }
 
-    /// What makes spans below this one; none where nothing is recorded.
+    /// The tracer and context for child spans; `None` if the call is not recorded.
     pub(super) fn maker(&self) -> Option<(&SdkTracer, &Context)> {
         self.0.as_ref().map(|recorded| (&recorded.tracer, &recorded.context))
     }
 
-    /// How others link to it.
+    /// The context for links to this span.
     pub(super) fn context(&self) -> Option<SpanContext> {
         self.span().map(|span| span.span_context().clone())
     }
 
-    /// The W3C context that names this span.
+    /// The W3C `traceparent` of this span.
     pub(crate) fn traceparent(&self) -> Option<String> {
         self.span().map(|span| context::written(span.span_context()))
     }
 
-    /// Its call is about this message.
+    /// Records the message of the call.
     pub(crate) fn about(&self, key: &Key, event_type: &str) {
         let Some(span) = self.span() else { return };
         span.set_attribute(KeyValue::new("idempotency_ledger.consumer", key.consumer().to_owned()));
@@ -62,13 +62,13 @@ impl CallSpan {
         }
     }
 
-    /// Its call has so many items.
+    /// Records the number of items of the call.
     pub(crate) fn has_items(&self, items: usize) {
         let Some(span) = self.span() else { return };
         span.set_attribute(KeyValue::new("idempotency_ledger.items", whole(items)));
     }
 
-    /// Its one message was answered with this word, as the metrics call it, and at this attempt.
+    /// Records the answer to the single message of the call, by its word in the metrics, and the attempt.
     pub(crate) fn answered(&self, (label, word): (&'static str, &'static str), attempt: Option<i32>) {
         let Some(span) = self.span() else { return };
         span.set_attribute(KeyValue::new(format!("idempotency_ledger.{label}"), word));
@@ -77,21 +77,21 @@ impl CallSpan {
         }
     }
 
-    /// Its one message was refused.
+    /// Records that the single message of the call was refused.
     pub(crate) fn refused(&self, reason: Reason) {
         let Some(span) = self.span() else { return };
         span.set_attribute(KeyValue::new("idempotency_ledger.reason", reason.word()));
     }
 
-    /// A message of it was tried before: leads to the trace of the first attempt.
+    /// Adds a link to the trace of a message's first attempt.
     pub(crate) fn link_first(&self, traceparent: &str) {
         let Some((recorded, span)) = self.0.as_ref().zip(self.span()) else { return };
         let Some(first) = context::kept(traceparent) else { return };
         if first.span_id() == span.span_context().span_id() {
-            // Two items of one call.
+            // The first attempt is another item of the same call.
             return;
         }
-        // A command that loses a race is decided again.
+        // A command that conflicts with another is decided again, and must not add the link twice.
         let mut known = recorded.first_attempts.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= LINKS_MAX || !known.insert(first.span_id()) {
             return;
@@ -99,7 +99,7 @@ impl CallSpan {
         span.add_link(first, vec![KeyValue::new("idempotency_ledger.link", "first_attempt")]);
     }
 
-    /// Its commands are among those of a batch that belongs to another trace.
+    /// Adds a link to a batch that has commands of this call and belongs to another trace.
     pub(super) fn link_batch(&self, batch: SpanContext) {
         let Some(span) = self.span() else { return };
         span.add_link(batch, vec![KeyValue::new("idempotency_ledger.link", "batch")]);
@@ -117,7 +117,7 @@ impl CallSpan {
     }
 }
 
-/// The span of a call, for whoever answers the call. Where it is dropped without an answer the client has gone.
+/// The span of a call, for the code that answers the call. Dropped without an answer, it records that the client cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct Served(CallSpan);
 
@@ -126,12 +126,12 @@ impl Served {
         Served(span)
     }
 
-    /// For whoever works for the call.
+    /// The span for the code that executes the call.
     pub(crate) fn span(&self) -> &CallSpan {
         &self.0
     }
 
-    /// The head of the answer is there, with this status.
+    /// Ends the span with this status.
     pub(crate) fn end(&mut self, code: Code) {
         std::mem::take(&mut self.0).end(code);
     }
@@ -143,14 +143,14 @@ impl Drop for Served {
     }
 }
 
-/// So many others a span leads to of its own accord, at the most.
+/// The maximum number of links that the server adds to a span.
 pub(super) const LINKS_MAX: usize = 32;
 
 pub(super) fn whole(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Of a server's span, the statuses that are errors of the server and not of its caller.
+/// Whether a status is an error of the server, and not of its caller.
 fn is_failure(code: Code) -> bool {
     matches!(
         code,
@@ -163,7 +163,7 @@ fn is_failure(code: Code) -> bool {
     )
 }
 
-/// As the protocol spells it.
+/// The name of a status in the gRPC protocol.
 fn status_word(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -1,4 +1,4 @@
-//! The W3C trace context, as it comes with calls and as entries keep it.
+//! The W3C trace context in the headers of calls, and as stored in entries.
 
 use http::HeaderMap;
 use opentelemetry::Context;
@@ -18,7 +18,7 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// One `traceparent`, and nothing else.
+/// A carrier with only a `traceparent`.
 struct Kept<'a>(&'a str);
 
 impl Extractor for Kept<'_> {
@@ -31,12 +31,12 @@ impl Extractor for Kept<'_> {
     }
 }
 
-/// The span of the caller that these headers name; empty where they name none.
+/// The context of the caller's span in these headers; empty without one.
 pub(super) fn parent(headers: &HeaderMap) -> Context {
     extracted(&Headers(headers))
 }
 
-/// The span that a `traceparent` names; none where it is no such text.
+/// The context of the span in a `traceparent`; `None` if the text is malformed.
 pub(super) fn kept(traceparent: &str) -> Option<SpanContext> {
     let context = extracted(&Kept(traceparent));
     let span = context.span().span_context().clone();
@@ -47,7 +47,7 @@ fn extracted(from: &dyn Extractor) -> Context {
     TraceContextPropagator::new().extract_with_context(&Context::new(), from)
 }
 
-/// The `traceparent` that names this span.
+/// The `traceparent` of this span.
 pub(super) fn written(span: &SpanContext) -> String {
     format!("00-{}-{}-{:02x}", span.trace_id(), span.span_id(), span.trace_flags())
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_context_names_a_span_or_none() {
+    fn kept_malformed_traceparent_is_none() {
         let canonical = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         assert_eq!(kept(canonical).map(|span| written(&span)).as_deref(), Some(canonical));
         for text in ["", "rubbish", "00-00000000000000000000000000000000-00f067aa0ba902b7-01"] {

@@ -1,9 +1,9 @@
-//! What is recorded of a call for OpenTelemetry: a span of the call itself, one of each batch that carries its
-//! commands, and one of each statement of the batch. Names and attributes are those of OpenTelemetry's conventions for
-//! RPC and for databases; what belongs to the ledger begins with `idempotency_ledger.`.
+//! OpenTelemetry spans: one for each call, one for each batch with commands of the call, and one for each statement of the
+//! batch. Names and attributes are those of the semantic conventions for RPC and databases; the ledger's own attributes begin
+//! with `idempotency_ledger.`.
 //!
-//! Whether a call is recorded is decided once, when it comes in. Of a call that is not recorded nothing is kept: its
-//! span is an empty [`Option`], and all that is asked of it later is whether it is there.
+//! Whether a call is recorded (sampled) is decided once, when it arrives. A call that is not recorded has an empty [`Option`] as
+//! its span, and costs only the checks whether it is empty.
 
 mod batch;
 mod call;
@@ -19,7 +19,7 @@ use opentelemetry_sdk::trace::SdkTracer;
 pub(crate) use self::batch::BatchSpan;
 pub(crate) use self::call::{CallSpan, Served};
 
-/// Whether calls are recorded, and by what: cheap to clone.
+/// The tracer, if calls are recorded. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(Option<SdkTracer>);
 
@@ -30,14 +30,14 @@ impl Traces {
         Traces(None)
     }
 
-    /// Calls are recorded where the sampler of this tracer says so.
+    /// Records the calls that the sampler of this tracer selects.
     #[must_use]
     pub fn by(tracer: SdkTracer) -> Traces {
         Traces(Some(tracer))
     }
 
-    /// A call of this method, as `PACKAGE.SERVICE/METHOD`; none: one that the server does not have. Its span belongs to
-    /// the trace of the caller, as the headers tell it.
+    /// Starts the span of a call of this method, as `PACKAGE.SERVICE/METHOD`; `None` if the server does not have the method.
+    /// The span belongs to the trace of the caller in the headers.
     pub(crate) fn call(&self, method: Option<&str>, headers: &HeaderMap) -> Served {
         let Some(tracer) = &self.0 else { return Served::default() };
         let name = method.unwrap_or("grpc").to_owned();
@@ -47,7 +47,7 @@ impl Traces {
             return Served::default();
         }
         span.set_attribute(KeyValue::new("rpc.system.name", "grpc"));
-        // The convention's word for a method that nobody knows.
+        // The name of an unknown method in the semantic conventions.
         span.set_attribute(KeyValue::new("rpc.method", method.unwrap_or("_OTHER").to_owned()));
         Served::new(CallSpan::new(tracer.clone(), opentelemetry::Context::new().with_span(span)))
     }

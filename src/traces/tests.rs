@@ -1,4 +1,4 @@
-//! What is recorded, as an exporter gets it.
+//! Recorded spans, as an exporter receives them.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,18 +12,18 @@ use super::batch::BatchSpan;
 use super::call::{CallSpan, Served};
 use super::*;
 
-/// Keeps what has ended.
+/// An exporter that keeps the ended spans.
 #[derive(Clone, Debug, Default)]
-struct Kept(Arc<Mutex<Vec<SpanData>>>);
+struct KeptSpans(Arc<Mutex<Vec<SpanData>>>);
 
-impl SpanExporter for Kept {
+impl SpanExporter for KeptSpans {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         self.0.lock().expect("the spans").extend(batch);
         Ok(())
     }
 }
 
-impl Kept {
+impl KeptSpans {
     fn traces(&self) -> Traces {
         let provider = SdkTracerProvider::builder().with_simple_exporter(self.clone()).build();
         Traces::by(provider.tracer("test"))
@@ -39,19 +39,19 @@ fn links(span: &SpanData) -> Vec<SpanId> {
     span.links.iter().map(|link| link.span_context.span_id()).collect()
 }
 
-fn told(span: &SpanData, name: &str) -> Option<String> {
+fn attribute(span: &SpanData, name: &str) -> Option<String> {
     let found = span.attributes.iter().find(|one| one.key.as_str() == name);
     found.map(|one| one.value.as_str().into_owned())
 }
 
 #[test]
-fn a_batch_leads_to_its_calls_and_they_to_the_batch() {
-    // Calls in it, each with three commands; how many links it has, and how many calls are left out.
+fn batch_and_calls_link_to_each_other() {
+    // The number of calls, each with three commands; of links; and of calls without a link.
     for (calls, linked, left_out) in [(1, 0, None), (2, 1, None), (33, 32, None), (40, 32, Some("7"))] {
-        let kept = Kept::default();
+        let kept = KeptSpans::default();
         let mut served: Vec<Served> =
             (0..calls).map(|_| kept.traces().call(Some("s/Claim"), &HeaderMap::new())).collect();
-        // Those that are not recorded change nothing.
+        // Calls that are not recorded change nothing.
         let unrecorded = CallSpan::default();
         let commands = served.iter().map(Served::span).cycle().take(3 * calls);
         let batch = BatchSpan::of(std::iter::once(&unrecorded).chain(commands), || "postgresql");
@@ -68,27 +68,27 @@ fn a_batch_leads_to_its_calls_and_they_to_the_batch() {
         assert_eq!(batch.span_context.trace_id(), first.span_context.trace_id());
         let others_ids: Vec<SpanId> = others.iter().map(|call| call.span_context.span_id()).collect();
         assert_eq!(links(batch), others_ids[..linked], "{calls} calls");
-        assert_eq!(told(batch, "idempotency_ledger.commands"), Some((3 * calls + 1).to_string()));
-        assert_eq!(told(batch, "idempotency_ledger.more_calls").as_deref(), left_out);
+        assert_eq!(attribute(batch, "idempotency_ledger.commands"), Some((3 * calls + 1).to_string()));
+        assert_eq!(attribute(batch, "idempotency_ledger.more_calls").as_deref(), left_out);
         assert!(links(first).is_empty());
         assert!(others.iter().all(|call| links(call) == [batch.span_context.span_id()]));
         let (insert, load) = (&kept.named("insert")[0], &kept.named("load")[0]);
         assert_eq!((&insert.status, &load.status), (&Status::Unset, &Status::error("")));
-        assert_eq!(told(insert, "idempotency_ledger.rows").as_deref(), Some("1"));
-        assert_eq!(told(load, "idempotency_ledger.rows").as_deref(), Some("7"));
-        assert_eq!(told(load, "error.type").as_deref(), Some("locked"));
+        assert_eq!(attribute(insert, "idempotency_ledger.rows").as_deref(), Some("1"));
+        assert_eq!(attribute(load, "idempotency_ledger.rows").as_deref(), Some("7"));
+        assert_eq!(attribute(load, "error.type").as_deref(), Some("locked"));
     }
 }
 
 #[test]
-fn a_batch_of_calls_that_are_not_recorded_asks_for_nothing() {
+fn batch_of_unrecorded_calls_does_not_ask_for_database() {
     let calls = [CallSpan::default(), CallSpan::default()];
-    let batch = BatchSpan::of(calls.iter(), || panic!("nobody records it"));
+    let batch = BatchSpan::of(calls.iter(), || panic!("it must not be asked"));
     drop(batch.statement("insert", 1));
 }
 
 #[test]
-fn a_call_tells_how_it_ended() {
+fn served_end_records_status() {
     for (code, status, is_error) in [
         (Some(Code::Ok), "OK", false),
         (Some(Code::InvalidArgument), "INVALID_ARGUMENT", false),
@@ -96,25 +96,25 @@ fn a_call_tells_how_it_ended() {
         (Some(Code::Unavailable), "UNAVAILABLE", true),
         (Some(Code::Internal), "INTERNAL", true),
         (Some(Code::DeadlineExceeded), "DEADLINE_EXCEEDED", true),
-        // Its client has gone away.
+        // The client cancelled.
         (None, "CANCELLED", false),
     ] {
-        let kept = Kept::default();
+        let kept = KeptSpans::default();
         let mut served = kept.traces().call(None, &HeaderMap::new());
         if let Some(code) = code {
             served.end(code);
         }
         drop(served);
         let [span] = &kept.named("grpc")[..] else { panic!("it ends once") };
-        assert_eq!(told(span, "rpc.response.status_code").as_deref(), Some(status));
-        assert_eq!(told(span, "error.type").as_deref(), is_error.then_some(status));
+        assert_eq!(attribute(span, "rpc.response.status_code").as_deref(), Some(status));
+        assert_eq!(attribute(span, "error.type").as_deref(), is_error.then_some(status));
         assert_eq!(span.status == Status::error(""), is_error, "{status}");
     }
 }
 
 #[test]
-fn a_call_leads_to_few_first_attempts_and_to_each_once() {
-    let kept = Kept::default();
+fn link_first_links_each_attempt_once_up_to_the_limit() {
+    let kept = KeptSpans::default();
     let mut served = kept.traces().call(Some("s/BatchClaim"), &HeaderMap::new());
     let first = |number: usize| format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{:016x}-01", number + 1);
     for number in (0..40).flat_map(|number| [number, number]) {
