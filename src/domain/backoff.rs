@@ -1,11 +1,11 @@
-//! When a failed attempt is due again.
+//! Backoff: when the next attempt is due after a failure.
 
 use sha2::{Digest, Sha256};
 
 use super::{Entry, Policy, Span};
 
-/// `min(max, initial × multiplier^(attempt − 1))`, less a share of up to `jitter` that is derived
-/// from key and token: the same on a repeat, different for the next attempt.
+/// `min(max, initial × multiplier^(attempt − 1))`, less jitter: a share of up to `jitter` that is derived
+/// from key and token, so that a repeat of the call computes the same delay and the next attempt another one.
 pub(super) fn backoff(policy: &Policy, entry: &Entry) -> Span {
     let backoff = &policy.backoff;
     if backoff.initial == Span::ZERO {

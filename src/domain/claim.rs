@@ -5,9 +5,9 @@ use bytes::Bytes;
 use super::clock_fault::ClockFault;
 use super::command::Claim;
 use super::context::{Context, Decision};
-use super::entrance::{doubtful, held_back, lacks, refusal_by, without_entry};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::policy::{FingerprintMode, OnExpiry};
+use super::preconditions::{doubtful, held_back, lacks, refusal_by, without_entry};
 use super::reason::{Reason, Rejection};
 use super::replay::Standing;
 use super::reply::{Reply, Verdict};
@@ -47,19 +47,20 @@ fn mismatch(entry: &Entry, claim: &Claim, context: &Context<'_>) -> bool {
         && entry.fingerprint != claim.fingerprint
 }
 
-/// No entry: new, unless it is so old that an entry may have been purged.
+/// No entry: the message is new, unless it is so old that its entry may have been purged.
 fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
     let policy = context.policy;
     let mut blank = Entry::blank(key, policy, context.now);
-    // The window too is a rule of the policy: nobody can know it.
+    // The window is a rule of the policy as well: while the policy is in doubt, the window is unknown.
     if let Some(reason) = doubtful(policy) {
         return not_granted(&blank, policy, reason);
     }
-    // By a clock that has jumped every message would be outside the window.
+    // By a clock that has jumped ahead, every message would be outside the window.
     if context.clock_ahead {
         return not_granted_by(&blank, ClockFault::Ahead);
     }
-    // What a run replays may be older than all that is remembered: the run has a deduplication of its own.
+    // A run replays messages that may be older than every retention: a run deduplicates in its own namespace,
+    // without a window.
     if let Some(occurred_at) = claim.occurred_at.filter(|_| policy.run == Standing::Live) {
         let window_start = (context.now - policy.retention).max(policy.window_floor);
         if occurred_at <= window_start {
@@ -81,7 +82,7 @@ fn claimable(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     }
 }
 
-/// The next attempt is not due yet. `None` if it is.
+/// `Backoff` while the next attempt is not due yet; `None` if it is due.
 pub(super) fn backoff(entry: &Entry, context: &Context<'_>) -> Option<Verdict> {
     (context.now < entry.not_before).then(|| Verdict::Backoff {
         attempts_left: context.policy.attempts_left(entry.attempts),
@@ -137,7 +138,7 @@ pub(super) fn held(entry: &Entry, context: &Context<'_>) -> Verdict {
     }
 }
 
-/// The same claim again, after its lease and before anybody else: once it gets the lease back.
+/// The same claim is repeated after its lease and before any other claim: it gets the lease back, one time.
 fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     let mut next = entry.clone();
     next.rearmed = true;
@@ -146,7 +147,7 @@ fn rearm(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     Decision::write(Ok(Reply::Verdict(answer)), next)
 }
 
-/// A new grant; or, where no attempt is left, the end of attempts.
+/// Grants the claim; where no attempt is left, parks the entry instead.
 fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     let policy = context.policy;
     if let Some(reason) = held_back(policy, context.now) {
@@ -198,7 +199,7 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
     Decision::grant(Ok(Reply::Verdict(answer)), next)
 }
 
-/// Parks an entry on behalf of a claim. An open claim ends by its expiry; the token stays, so that
+/// Parks an entry in place of granting a claim. An open claim ends as expired; its token stays valid, so that
 /// its holder's Complete still counts.
 fn park(entry: &Entry, cause: ParkCause, context: &Context<'_>) -> Decision {
     let mut next = entry.clone();
@@ -224,12 +225,12 @@ fn closed(entry: &Entry) -> Decision {
     )))
 }
 
-/// Nothing may be granted now. Of a key without an entry there is no state to tell.
+/// The refusal while nothing may be granted. A key without an entry has no state to report.
 fn not_granted(entry: &Entry, policy: &Policy, reason: Reason) -> Decision {
     refused(entry, refusal_by(policy, reason))
 }
 
-/// Nothing may be granted while the store's clock has this fault.
+/// The refusal while nothing may be granted because the store's clock has this fault.
 fn not_granted_by(entry: &Entry, fault: ClockFault) -> Decision {
     refused(entry, fault.refusal())
 }
@@ -239,13 +240,13 @@ fn refused(entry: &Entry, rejection: Rejection) -> Decision {
     Decision::read(Err(Rejection { state, ..rejection }))
 }
 
-/// What an `acquired` stands for.
+/// What an `acquired` verdict stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grant {
     New,
-    /// In place of a claim that expired.
+    /// Granted in place of a claim that expired.
     Reclaimed,
-    /// It was granted before, to the same claim.
+    /// Repeated: it was granted to the same claim before.
     Replayed,
 }
 
@@ -267,11 +268,11 @@ fn acquired(entry: &Entry, grant: Grant, context: &Context<'_>) -> Verdict {
     }
 }
 
-/// The verdict on a message that is done: for this claim, or for a Lookup where there is no claim.
+/// The verdict on a completed message, for this claim or, without a claim, for a Lookup.
 pub(super) fn completed(entry: &Entry, claim: Option<&Claim>, context: &Context<'_>) -> Verdict {
     let presented = claim.is_some_and(|claim| !claim.fingerprint.is_empty());
     let completed_at = entry.closed_at.unwrap_or(entry.updated_at);
-    // By a clock that has jumped every result seems old.
+    // By a clock that has jumped ahead, every result seems to have expired.
     let result_expired = !context.clock_ahead
         && !entry.result.is_empty()
         && completed_at + context.policy.result_retention <= context.now;
@@ -289,7 +290,7 @@ pub(super) fn completed(entry: &Entry, claim: Option<&Claim>, context: &Context<
     }
 }
 
-/// The consumer or an operator gave the message up.
+/// The verdict on a message that the consumer or an operator gave up.
 pub(super) fn failed(entry: &Entry) -> Verdict {
     Verdict::Failed {
         error: entry.last_error.clone(),
@@ -297,7 +298,7 @@ pub(super) fn failed(entry: &Entry) -> Verdict {
     }
 }
 
-/// The message waits for a person.
+/// The verdict on a message that waits for a person.
 pub(super) fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
     Verdict::Parked {
         cause,
@@ -307,7 +308,7 @@ pub(super) fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
     }
 }
 
-/// The last instant at which a claim that finds no entry is still inside the window, or its run open.
+/// The last instant at which a claim that finds no entry is still inside the window, or its run still open.
 #[must_use]
 pub(super) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
     if policy.run != Standing::Live {
@@ -317,15 +318,16 @@ pub(super) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
     claim.occurred_at.map_or(StoreTime::MAX, last)
 }
 
-/// Whether a claim may be guessed to find no entry without a look: nothing but the store's clock
-/// could then make it anything else than `acquired`. `now` is a recent reading of that clock;
-/// without one nothing is known of the window. The insert itself looks at the clock once more
-/// ([`inside_until`]); the margin keeps a guess from failing by that, and all that go with it.
+/// Whether a claim may be inserted optimistically, without loading its entry first: nothing but an entry or
+/// the store's clock could then give another verdict than `acquired`. `now` is a recent reading of that
+/// clock; `None` means that the window is not known. The insert itself compares with the store's clock again
+/// ([`inside_until`]); the margin keeps that comparison from failing the insert, and with it every other row
+/// of the same statement.
 #[must_use]
 pub(crate) fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool {
     const MARGIN: Span = Span::from_secs(3_600);
     let inside = match (claim.occurred_at, now) {
-        // Near its end a run is looked at by the store's own clock.
+        // Near its end, a run is compared with the store's own clock.
         _ if policy.run != Standing::Live => now.is_some_and(|now| now + MARGIN < policy.run.grants_until()),
         (None, _) => true,
         (Some(_), None) => false,
@@ -344,7 +346,7 @@ mod tests {
     use crate::domain::{Claimant, Doubt};
 
     #[test]
-    fn only_a_claim_that_is_surely_inside_the_window_is_guessed() {
+    fn claim_is_inserted_optimistically_only_when_surely_inside_the_window() {
         let now = StoreTime(1_780_000_000_000_000);
         let week = Policy::default().retention;
         let hour = Span::from_secs(3_600);

@@ -7,11 +7,12 @@ use super::reason::{Reason, Rejection};
 /// A fault of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockFault {
-    /// It shows an instant before the date of the release: it must be set right, and no `token_offset` helps.
+    /// The clock shows an instant before the date of the release: it must be corrected, and no `token_offset`
+    /// helps.
     BeforeRelease,
-    /// It is behind what it has shown before.
+    /// The clock is behind what it showed before.
     Behind,
-    /// It has jumped ahead.
+    /// The clock has jumped ahead.
     Ahead,
 }
 
@@ -37,7 +38,7 @@ impl ClockFault {
         before_release.or(behind).or(ahead.then_some(ClockFault::Ahead))
     }
 
-    /// The refusal of what a clock with this fault does not allow, and what to do.
+    /// The refusal of a call that the clock's fault does not allow, with what to do.
     pub(super) fn refusal(self) -> Rejection {
         match self {
             ClockFault::BeforeRelease => Rejection::new(
@@ -60,7 +61,7 @@ impl ClockFault {
     }
 }
 
-/// Why no entry may be made by this reading of the clock; `None` if it is sound.
+/// Why no entry may be made by this reading of the clock; `None` if the clock is sound.
 #[must_use]
 pub fn clock_refusal(reading: &Reading) -> Option<Rejection> {
     ClockFault::of(reading).map(ClockFault::refusal)

@@ -1,22 +1,22 @@
-//! What a caller asks for.
+//! Commands: what a caller asks of a key.
 
 use bytes::Bytes;
 
 use super::{Claimant, Span, StoreTime};
 
-/// What a caller asks for.
+/// What a caller asks of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// The right to process the message now.
     Claim(Claim),
-    /// An operation with a token.
+    /// A settlement, with the token of its claim.
     Settle(i64, Settle),
-    /// A look at how the message stands, which changes nothing.
+    /// A read of the entry, which changes nothing.
     Lookup,
 }
 
 impl Command {
-    /// How many bytes of the caller's own it carries: what has a length, without the key.
+    /// The bytes of the caller's variable-length fields, without the key.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         match self {
@@ -32,15 +32,15 @@ impl Command {
 /// The right to process the message now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// Who asks.
+    /// Who makes the claim.
     pub claimant: Claimant,
-    /// For how long; none: the policy's.
+    /// The lease that is asked for; `None` if the policy's applies.
     pub lease: Option<Span>,
-    /// A digest of the payload; empty: none.
+    /// A digest of the payload; empty if absent.
     pub fingerprint: Bytes,
     /// When the producer made the message.
     pub occurred_at: Option<StoreTime>,
-    /// The trace context of this attempt; empty: none.
+    /// The trace context of this attempt; empty if there is none.
     pub traceparent: String,
 }
 
@@ -49,47 +49,47 @@ pub struct Claim {
 pub enum Settle {
     /// Extends the claim.
     Renew {
-        /// For how long from now; none: the policy's lease.
+        /// The lease from now on; `None` if the policy's applies.
         lease: Option<Span>,
         /// The effect is about to start.
         effect_started: bool,
-        /// Progress for the next attempt; `None`: the old one stays.
+        /// Progress for the next attempt; `None` keeps the stored one.
         checkpoint: Option<Bytes>,
-        /// The request had a checkpoint above its bound, which is not stored. For the answer alone.
+        /// The request had a checkpoint above its bound, which is not stored. Only the answer reports it.
         checkpoint_dropped: bool,
     },
     /// Closes the claim: done.
     Complete {
-        /// What later deliveries shall be answered.
+        /// What later deliveries are answered.
         result: Bytes,
-        /// There was a result, and it is not sent: it was too large. Then `result` is empty.
+        /// The result was too large and was not sent on; `result` is then empty.
         left_out: bool,
     },
     /// Closes the claim: failed.
     Fail {
-        /// What another attempt would bring.
+        /// Whether another attempt may succeed.
         kind: FailureKind,
         /// What went wrong.
         error: String,
-        /// When the next attempt is due; none: the policy's backoff.
+        /// When the next attempt is due; `None` if the policy's backoff applies.
         retry_after: Option<Span>,
     },
     /// Gives the claim back unused.
     Release {
         /// When the key is claimable again.
         delay: Span,
-        /// The next request under this key may have another body.
+        /// The next request under this key may have another payload.
         unpin: bool,
     },
 }
 
-/// What another attempt would bring.
+/// Whether another attempt may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// It may succeed.
+    /// Another attempt may succeed.
     Retryable,
-    /// None will ever succeed.
+    /// No attempt will ever succeed.
     Terminal,
-    /// A person shall look at it.
+    /// A person must look at the message.
     Park,
 }

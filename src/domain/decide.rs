@@ -1,8 +1,8 @@
-//! The verbs: one pure function from an entry and a command to an answer and the next entry.
+//! The rules of all commands: one pure function from an entry and a command to an answer and the next entry.
 
 use super::command::{Claim, Command};
 use super::context::{Context, Decision};
-use super::{Answer, Entry, Key, Policy, Standing, StoreTime, claim, entrance, lookup, settle};
+use super::{Answer, Entry, Key, Policy, Standing, StoreTime, claim, lookup, preconditions, settle};
 
 /// Decides one command: docs/contract.md, sections 4 and 5.
 #[must_use]
@@ -13,11 +13,11 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
         Command::Lookup => lookup::decide(entry, context),
     };
     if let Some(next) = &mut decision.write {
-        // A key that was forgotten and is granted again never has a version that it had before: what was
-        // decided on its old row cannot be written over the new one.
+        // A key that is granted again after its entry was purged never gets a version that it had before: what
+        // was decided on its old row cannot overwrite the new one.
         next.version = entry.map_or_else(|| context.first_version(), |old| old.version + 1);
-        // What is refused leaves a mark on a past attempt, and nothing else: neither the message's life nor how long it is
-        // remembered depends on it.
+        // A refused settlement only marks a past attempt: neither the entry's state nor its retention depends on
+        // that.
         if decision.answer.is_ok() {
             next.updated_at = context.now;
             next.retain_until = super::retention::retain_until(next, context.policy);
@@ -26,18 +26,18 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
     decision
 }
 
-/// What a command is answered whatever the entry of its key is; none: the entry decides.
+/// What a command is answered whatever the entry of its key is; `None` if the entry decides.
 #[must_use]
 pub(crate) fn without_entry(key: &Key, command: &Command, policy: &Policy, now: StoreTime) -> Option<Answer> {
     match command {
-        Command::Claim(claim) => entrance::without_entry(key, claim, policy, now),
+        Command::Claim(claim) => preconditions::without_entry(key, claim, policy, now),
         Command::Settle(..) => None,
         Command::Lookup => lookup::without_entry(policy),
     }
 }
 
-/// Decides for an absent key with the clock at zero: the insert adds the real clock. Says also until which
-/// instant the decision on a claim is valid: then its message leaves the window.
+/// Decides for an absent key with the clock at zero: the insert adds the store's clock. Also returns the
+/// instant until which a decision on a claim is valid: after it, the message is outside the window.
 #[must_use]
 pub(crate) fn decide_absent(
     key: &Key,
@@ -56,7 +56,7 @@ pub(crate) fn decide_absent(
     };
     match command {
         Command::Claim(claim) if claim.occurred_at.is_some() || policy.run != Standing::Live => {
-            // At instant zero no message has an age: it is as young as can be.
+            // At instant zero no message has an age: every message counts as made just now.
             let occurred_at = claim.occurred_at.map(|_| StoreTime::MAX);
             let ageless = Command::Claim(Claim { occurred_at, ..claim.clone() });
             (decide(key, None, &ageless, &context), claim::inside_until(claim, policy))

@@ -5,16 +5,17 @@ use super::reason::{Reason, Rejection};
 use super::unreadable::{UnreadableEntry, leaves_a_higher_one};
 use super::{Reading, Span, operate, retention};
 
-/// A token that is further than this ahead of the store's clock, and of all that it has shown, was not made by the ledger.
-/// Tokens of one key are ahead of the clock by a microsecond for each grant of a batch, and its mark is a second old.
+/// A token that is further than this ahead of the store's clock, and of every reading it has shown, was not
+/// made by the ledger. Tokens of one key are ahead of the clock by a microsecond for each grant of a batch,
+/// and the mark of the clock is at most a second old.
 const AHEAD_MAX: Span = Span::from_days(1);
 
-/// Decides whether an entry that cannot be read may be deleted. A later token must be higher than what was handed out; a number
-/// that is not a token was handed out to no client.
+/// Decides whether an entry that cannot be read may be deleted. A later token must be higher than every token
+/// that was handed out; a number that cannot be a token was never handed out.
 ///
 /// # Errors
-/// `STATE_NOT_ALLOWED` without `force`, `STORE_CLOCK_BEHIND`, `STORE_CLOCK_AHEAD`, `TOO_RECENT`; `ENTRY_UNREADABLE` where its
-/// token is damaged, and may have been handed out since.
+/// `STATE_NOT_ALLOWED` without `force`, `STORE_CLOCK_BEHIND`, `STORE_CLOCK_AHEAD`, `TOO_RECENT`;
+/// `ENTRY_UNREADABLE` where its token is damaged, and may have been handed out since.
 pub fn delete_unreadable(entry: &UnreadableEntry, force: bool, reading: &Reading) -> Result<(), Rejection> {
     if !force {
         return Err(Rejection::new(

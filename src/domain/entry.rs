@@ -1,4 +1,4 @@
-//! The nouns: an entry, its states, its claims.
+//! The entry, its states and its claims.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -64,7 +64,7 @@ impl State {
 /// How the last claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClosedBy {
-    /// It has not.
+    /// It has not ended.
     Open,
     /// Complete.
     Complete,
@@ -78,20 +78,20 @@ pub enum ClosedBy {
     Release,
     /// Its lease and grace ran out, and the entry was parked.
     Expiry,
-    /// An operator parked it while it was open.
+    /// An operator parked the entry while the claim was open.
     OperatorPark,
-    /// An operator's redrive, resolve or import; a claim that the entry had is forgotten.
+    /// An operator redrove, resolved or imported the entry; a claim that it had is forgotten.
     Operator,
 }
 
-/// Who made a claim. *The same claim* means: all three are the same.
+/// Who made a claim. *The same claim* means that all three fields are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claimant {
     /// The random id of the delivery.
     pub claim_id: Uuid,
     /// The authenticated identity.
     pub principal: String,
-    /// The process, as it calls itself.
+    /// The process, by the name it gave itself.
     pub owner: String,
 }
 
@@ -108,9 +108,10 @@ pub struct Attempt {
     pub owner: String,
     /// How it ended.
     pub outcome: ClosedBy,
-    /// Its error; empty: none.
+    /// Its error; empty if it had none.
     pub error: String,
-    /// Its fencing token. `None` if a version that kept no tokens of past attempts has written it.
+    /// Its fencing token. `None` if the attempt was written by a version that stored no tokens of past
+    /// attempts.
     pub token: Option<i64>,
     /// Its holder called Complete when the token was no longer the latest one.
     pub reported_done: bool,
@@ -118,12 +119,12 @@ pub struct Attempt {
 
 /// The ledger's one row for a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, kept in a column of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a separate fact, stored in a separate column")]
 pub struct Entry {
     /// The key.
     pub key: Key,
-    /// Clock + offset at the first grant, in whole milliseconds, and one more with each write: the compare in
-    /// compare-and-swap.
+    /// Clock + offset at the first grant, in whole milliseconds, plus one for each write: the version that
+    /// compare-and-swap compares.
     pub version: i64,
     /// The fencing token of the current or last claim.
     pub token: i64,
@@ -135,68 +136,69 @@ pub struct Entry {
     pub closed_at: Option<StoreTime>,
     /// Since when the entry is parked.
     pub parked_at: Option<StoreTime>,
-    /// Who made the current or last claim; none once an operator had it forgotten.
+    /// Who made the current or last claim; `None` once an operator's change has forgotten it.
     pub claimant: Option<Claimant>,
     /// When the current or last claim was granted.
     pub granted_at: StoreTime,
     /// When its lease ends.
     pub lease_until: StoreTime,
-    /// For how long after that nobody else is granted the key. Fixed at the grant.
+    /// How long after the lease the key is granted to no other claim. Fixed at the grant.
     pub grace: Span,
     /// Until when the claim may be renewed. Fixed at the grant.
     pub hold_until: StoreTime,
-    /// What becomes of it when it expires. Fixed at the grant.
+    /// What happens to the claim when it expires. Fixed at the grant.
     pub on_expiry: OnExpiry,
     /// The version of the policy at the grant.
     pub policy_version: i32,
     /// The policy's `retention` at the grant.
     pub retention: Span,
-    /// Its `failed_retention` then.
+    /// The policy's `failed_retention` at the grant.
     pub failed_retention: Span,
-    /// Its `abandoned_retention` then.
+    /// The policy's `abandoned_retention` at the grant.
     pub abandoned_retention: Span,
-    /// The one re-arming by a repeat of the claim was used.
+    /// The one re-arming by a repeat of the claim has been used.
     pub rearmed: bool,
-    /// The holder said that its effect is about to start.
+    /// The holder announced that its effect is about to start.
     pub effect_started: bool,
-    /// An earlier holder had said so.
+    /// An earlier holder announced its effect.
     pub prior_effect_started: bool,
     /// A lease ran out unsettled.
     pub effect_unknown: bool,
     /// Progress for the next attempt.
     pub checkpoint: Bytes,
-    /// Attempts used; a released one is given back.
+    /// The number of attempts used; a released attempt is given back.
     pub attempts: i32,
     /// When `Received` and `FailedRetryable` become claimable.
     pub not_before: StoreTime,
-    /// The last error; empty: none.
+    /// The last error; empty if there is none.
     pub last_error: String,
     /// The last attempts before the current or last one, oldest first.
     pub history: Vec<Attempt>,
-    /// The number of past attempts that were ever marked as reported done; the history may have forgotten some.
+    /// The number of past attempts that were ever marked as reported done; the history may have forgotten
+    /// some of them.
     pub superseded_completes: i32,
     /// At least two claims have reported the effect as done, one of them when its token was no longer the latest one.
     pub doubled: bool,
-    /// The pinned fingerprint; empty: none.
+    /// The pinned fingerprint; empty if there is none.
     pub fingerprint: Bytes,
-    /// The fingerprint is compared with nothing, and the next grant replaces it. Only while `closed_by` is `Release`.
+    /// The fingerprint is not compared, and the next grant replaces it. Only while `closed_by` is `Release`.
     pub unpinned: bool,
     /// What Complete stored.
     pub result: Bytes,
     /// Complete's result was too large, and was not stored. Only where the entry is `Completed` and `result` empty.
     pub result_dropped: bool,
-    /// Until when the entry answers at least; none: until a person acts.
+    /// Until when the entry answers at least; `None` if it is kept until a person acts.
     pub retain_until: Option<StoreTime>,
-    /// When the entry was first known.
+    /// When the entry was first stored.
     pub created_at: StoreTime,
     /// When it was last changed.
     pub updated_at: StoreTime,
-    /// The trace context of the first attempt; empty: none.
+    /// The trace context of the first attempt; empty if there is none.
     pub traceparent: String,
 }
 
 impl Entry {
-    /// An entry of which nothing is known but that it is there.
+    /// An entry with nothing but its key and the instant of its creation.
     pub(super) fn blank(key: &Key, policy: &Policy, now: StoreTime) -> Entry {
         Entry {
             key: key.clone(),
@@ -238,7 +240,7 @@ impl Entry {
         }
     }
 
-    /// How many bytes it holds of what callers sent and may be large.
+    /// The bytes of what clients sent, as far as that may be large.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         let past: usize = self.history.iter().map(|attempt| attempt.error.len()).sum();
@@ -260,7 +262,7 @@ impl Entry {
             | ClosedBy::Operator => (self.closed_by, self.closed_at.unwrap_or(now)),
         };
         let failed = matches!(outcome, ClosedBy::FailRetryable | ClosedBy::FailTerminal | ClosedBy::FailPark);
-        // A released attempt was given back: its number is the next one's too.
+        // A released attempt was given back: the next attempt has the same number.
         let number =
             if outcome == ClosedBy::Release { self.attempts.saturating_add(1) } else { self.attempts };
         self.history.push(Attempt {
@@ -277,8 +279,9 @@ impl Entry {
         self.history.drain(..excess);
     }
 
-    /// The entry with a mark on the past attempt that had this token: its holder reports the effect as done. `None` if no
-    /// such attempt is remembered, if it ended by Complete, or if it is marked already: then the report is not news.
+    /// The entry with a mark on the past attempt that had this token: its holder reports the effect as done.
+    /// `None` if no such attempt is remembered, if it ended by Complete, or if it is marked already, so that
+    /// the report is not news.
     #[must_use]
     pub(super) fn reported(&self, token: i64) -> Option<Entry> {
         let is_news = |past: &Attempt| {
@@ -292,14 +295,15 @@ impl Entry {
         Some(next)
     }
 
-    /// Whether a claim, past or present, has reported the effect as done. The word of an operator is not a report.
+    /// Whether a claim, past or present, has reported the effect as done. An operator's resolution is not a
+    /// report.
     fn is_reported_done(&self) -> bool {
         self.superseded_completes > 0
             || self.closed_by == ClosedBy::Complete
             || self.history.iter().any(|past| past.outcome == ClosedBy::Complete)
     }
 
-    /// How many claims in a row were given back, up to the last one.
+    /// The number of claims in a row that were given back, up to the last one.
     #[must_use]
     pub(super) fn releases_in_a_row(&self) -> usize {
         let is = |outcome| outcome == ClosedBy::Release;
@@ -331,27 +335,27 @@ impl Entry {
         self.claimant.as_ref() == Some(claimant)
     }
 
-    /// Whether an effect was announced, or a lease ran out, and nobody said what became of it.
+    /// Whether an effect was announced or a lease ran out, and the outcome was not reported since.
     #[must_use]
     pub fn effect_marked(&self) -> bool {
         self.effect_started || self.prior_effect_started || self.effect_unknown
     }
 
-    /// Whether the effect may have happened and the ledger does not know: it is marked so, or a claim is
-    /// unsettled. Of a completed entry it is known.
+    /// Whether the effect may have happened without the ledger knowing: the entry is marked so, or a claim is
+    /// unsettled. Always false for a completed entry.
     #[must_use]
     pub fn effect_doubtful(&self) -> bool {
         self.state != State::Completed && (self.effect_marked() || self.unsettled())
     }
 
-    /// Whether what the holder has done, or may still do, is not known to the ledger.
+    /// Whether the ledger does not know what the holder did, or still does.
     #[must_use]
     pub fn unsettled(&self) -> bool {
         matches!(self.closed_by, ClosedBy::Open | ClosedBy::Expiry | ClosedBy::OperatorPark)
     }
 
-    /// What the store makes of a new entry that was decided as of instant zero, when it adds its clock
-    /// to the instants, and clock + offset to the token and the version.
+    /// What the store makes of a new entry that was decided as of instant zero: it adds its clock to the
+    /// instants, and clock + offset to the token and the version.
     #[must_use]
     pub fn stamped(mut self, now: StoreTime, token_clock: i64) -> Entry {
         self.token = self.token.saturating_add(token_clock);

@@ -1,12 +1,12 @@
-//! Several commands for one key, decided one after the other in memory, and written once.
+//! A fold: several commands for one key, decided one after the other in memory, and written once.
 
 use super::{Answer, Command, Context, Decision, Entry, Key, decide};
 
-/// Several commands for one key. Each is decided on the entry as the commands before it left the entry, as if each
-/// had been written before the next one came. What they come to is one write, and one step of the version: the
-/// write replaces the entry that was read, and nobody ever sees what lay between.
+/// Several commands for one key. Each command is decided on the entry as the commands before it left it, as
+/// if each had been written before the next one arrived. Their outcome is one write, and one step of the
+/// version: the write replaces the entry that was read, and no reader ever sees the states between.
 ///
-/// An answer that follows from a change must not be given before that write is durable. Where the write is lost,
+/// An answer that depends on a change must not be given before that write is durable. If the write is lost,
 /// nothing that was decided here counts.
 #[derive(Debug)]
 pub struct Fold<'a> {
@@ -38,13 +38,13 @@ impl<'a> Fold<'a> {
         self.write.as_ref().or(self.read)
     }
 
-    /// Decides the next command, and keeps nothing of it yet.
+    /// Decides the next command, without keeping the decision.
     #[must_use]
     pub fn decide(&self, command: &Command, context: &Context<'_>) -> Decision {
         decide(self.key, self.entry(), command, context)
     }
 
-    /// Keeps what was decided on the next command.
+    /// Keeps the decision on the next command.
     pub fn keep(&mut self, decision: Decision) -> Folded {
         let Decision { answer, write, grants } = decision;
         let wrote = write.is_some();
@@ -59,8 +59,8 @@ impl<'a> Fold<'a> {
         Folded { answer, wrote }
     }
 
-    /// What to write where the version is still the one that was read, and whether anything of it may be decided by
-    /// nothing but the policy that is in force when it is written; none: nothing changes.
+    /// The entry to write where the version is still the one that was read, and whether the write is valid
+    /// only under the policy in force at that time; `None` if nothing changes.
     #[must_use]
     pub fn into_write(self) -> Option<(Entry, bool)> {
         self.write.map(|entry| (entry, self.grants))

@@ -4,10 +4,10 @@
 use super::reason::{Reason, Rejection};
 use super::time::StoreTime;
 
-/// How many holds of prefixes may be in force. The hold of all consumers is not counted: an emergency stop always has
-/// its place.
+/// The number of holds of prefixes that may be in force. The hold of all consumers is not counted: an
+/// emergency stop always has a place.
 const HOLDS_MAX: usize = 100;
-/// How many of them one principal may have placed, so that one tenant leaves places for others.
+/// The number of them that one principal may place, so that one tenant leaves places for others.
 const OF_ONE_MAX: usize = 50;
 
 /// A hold that is in force.
@@ -30,14 +30,14 @@ impl Hold {
         consumer.starts_with(&self.prefix)
     }
 
-    /// Whether consumers can exist that this hold covers and whose names begin with `prefix`.
+    /// Whether a consumer can exist that this hold covers and whose name begins with `prefix`.
     #[must_use]
     pub fn meets(&self, prefix: &str) -> bool {
         prefix.starts_with(&self.prefix) || self.prefix.starts_with(prefix)
     }
 }
 
-/// The consumers of a hold, for people.
+/// The consumers that a hold covers, as text for people.
 #[must_use]
 pub fn held_consumers(prefix: &str) -> String {
     if prefix.is_empty() {
@@ -47,7 +47,7 @@ pub fn held_consumers(prefix: &str) -> String {
     }
 }
 
-/// Whether `actor` may place a hold on `prefix` while these are in force.
+/// Whether `actor` may place a hold on `prefix` while these holds are in force.
 ///
 /// # Errors
 /// `STATE_NOT_ALLOWED`: the same hold is in force, or a bound is reached.
@@ -95,13 +95,13 @@ pub fn liftable(holds: &[Hold], prefix: &str) -> Result<(), Rejection> {
     ))
 }
 
-/// Why a policy cannot have this consumer name: rights end with `*` where they mean many consumers, and a policy that
-/// was set for such a name would hold for none of them. `None` if it can.
+/// Why a policy cannot have this consumer name; `None` if it can. Rights use a trailing `*` for many
+/// consumers, and a policy that was set for such a name would apply to none of them.
 #[must_use]
 pub fn names_many(consumer: &str) -> Option<&'static str> {
     consumer.ends_with('*').then_some(
         "ends with *, and a policy is of one consumer: name the consumer; the default policy of the server's file is \
-         for all that have none of their own, and HoldConsumers (`policy hold`) stops all consumers or those of a prefix",
+         for all that have no policy themselves, and HoldConsumers (`policy hold`) stops all consumers or those of a prefix",
     )
 }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn place_refuses_what_is_held_and_what_is_too_much() {
+    fn place_refuses_a_hold_in_force_and_one_beyond_the_bound() {
         let many = |actor: &str, count: usize| -> Vec<Hold> {
             (0..count).map(|number| hold(&format!("{actor}-{number}"), actor)).collect()
         };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn lift_ends_the_very_prefix_alone() {
+    fn lift_ends_only_the_same_prefix() {
         let holds = [hold("pay", "one")];
         for (prefix, fits) in [("pay", true), ("", false), ("pa", false), ("payments", false)] {
             assert_eq!(liftable(&holds, prefix).is_ok(), fits, "{prefix:?}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_is_of_one_consumer() {
+    fn policy_name_for_many_consumers_is_refused() {
         for (name, many) in [("*", true), ("team-a*", true), ("a*b", false), ("a", false), ("*a", false)] {
             assert_eq!(names_many(name).is_some(), many, "{name}");
         }

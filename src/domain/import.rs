@@ -1,4 +1,4 @@
-//! Messages that were processed before the ledger was there, or that it has lost.
+//! Imports: messages that were processed before the ledger was there, or whose entries the ledger lost.
 
 use bytes::Bytes;
 
@@ -11,22 +11,22 @@ use super::{FingerprintMode, Key, StoreTime};
 /// A message that was processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
-    /// When; none: now.
+    /// When it was processed; `None` if that is now.
     pub completed_at: Option<StoreTime>,
-    /// What later deliveries shall be answered.
+    /// What later deliveries are answered.
     pub result: Bytes,
-    /// The digest of its payload; empty: none.
+    /// The digest of its payload; empty if absent.
     pub fingerprint: Bytes,
 }
 
 /// What an import makes of one message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Imported {
-    /// A new entry, decided as of instant zero but for the instants of its completion.
+    /// A new entry, decided as of instant zero except for the instants of its completion.
     Stored(Box<ImportedEntry>),
     /// It is COMPLETED already, and stays as it is.
     AlreadyCompleted,
-    /// It would be forgotten at once.
+    /// Its retention is over already: it would be purged immediately.
     RetentionOver,
 }
 
@@ -45,7 +45,7 @@ impl ImportedEntry {
         &self.entry
     }
 
-    /// The entry as it must stand then, by the clock of its insert.
+    /// The entry as it must be stored, by the clock of its insert.
     #[must_use]
     pub fn stamped(self, now: StoreTime, token_clock: i64) -> Entry {
         let mut entry = self.entry.stamped(now, token_clock);
@@ -55,8 +55,8 @@ impl ImportedEntry {
     }
 }
 
-/// Decides an import: entries that exist are never changed. The entry takes the clock of its insert, `now`
-/// is a reading before it.
+/// Decides an import: existing entries are never changed. The entry takes the clock of its insert; `now` is a
+/// reading before it.
 ///
 /// # Errors
 /// `STATE_NOT_ALLOWED`, `STORE_CLOCK_BEHIND`.

@@ -1,4 +1,5 @@
-//! The key of an entry: `(consumer, source, id)`, compared as bytes; and the replay run in whose namespace it is.
+//! The key of an entry: `(consumer, source, id)`, compared as bytes, and the replay run in whose namespace it
+//! is.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use super::namespace::Namespace;
 /// The 128-bit hash under which the store files a key.
 pub type KeyHash = Uuid;
 
-/// The number of the way in which [`Key::hash`] is made, which each store keeps: entries that were filed otherwise are not
-/// found. 1: only `UUIDv7` and ULID had places.
+/// The format number of [`Key::hash`], which each store keeps: entries that were stored under another format
+/// are not found. Format 1 had places for `UUIDv7` and ULID alone.
 pub const KEY_FORMAT: i32 = 2;
 
 /// The namespace of `idempotency_key`: the `UUIDv5` of `idempotency-ledger` in the DNS namespace.
@@ -39,7 +40,7 @@ impl Key {
         Key::of(Namespace::live(consumer.to_owned()), source.to_owned(), id.to_owned())
     }
 
-    /// The same in a namespace, of parts that need not be copied.
+    /// Makes a key in a namespace, of parts that need not be copied.
     #[must_use]
     pub fn of(namespace: Namespace, source: String, id: String) -> Key {
         let digest = with_name(Sha256::new(), [namespace.name(), &source, &id]).finalize();
@@ -57,19 +58,19 @@ impl Key {
         self.0.namespace.consumer()
     }
 
-    /// The replay run; empty: live.
+    /// The replay run; empty if the key is live.
     #[must_use]
     pub fn replay_run(&self) -> &str {
         self.0.namespace.replay_run()
     }
 
-    /// Whether it is in the namespace of a replay run.
+    /// Whether the key is in the namespace of a replay run.
     #[must_use]
     pub fn is_of_run(&self) -> bool {
         !self.replay_run().is_empty()
     }
 
-    /// The consumer and the run together: what rows, lists and quotas go by.
+    /// The consumer and the run together: rows, lists and quotas are kept by namespace.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.0.namespace
@@ -87,16 +88,16 @@ impl Key {
         &self.0.id
     }
 
-    /// How many bytes its parts have together.
+    /// The bytes of its parts together.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.namespace.name().len() + self.0.source.len() + self.0.id.len()
     }
 
-    /// The first 128 bits of the SHA-256 of the length-prefixed parts. Where the id has an order of its own, the 48 bits of
-    /// its place (`key_place`) come first, and 80 bits of the SHA-256 after them: so the store files neighbours beside each
-    /// other, and does not touch a page of its own for each. Two keys with the same hash are told apart by their parts,
-    /// which the store keeps too.
+    /// The first 128 bits of the SHA-256 of the length-prefixed parts. Where the id is ordered, the 48 bits
+    /// of its place (`key_place`) come first, and 80 bits of the SHA-256 after them: so the store files
+    /// neighbours next to each other, instead of touching a separate index page for each. The parts
+    /// distinguish two keys with the same hash; the store keeps them too.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
         self.0.hash
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shifted_borders_and_case_and_normal_forms_are_different_keys() {
+    fn key_differs_by_borders_case_and_normal_form() {
         let keys = [
             Key::new("ab", "c", "d"),
             Key::new("a", "bc", "d"),
@@ -154,7 +155,7 @@ mod tests {
 
     /// It is a stored format.
     #[test]
-    fn the_hash_of_a_key_never_changes() {
+    fn key_hash_never_changes() {
         for (id, hash) in [
             ("first order", "5ee41570403d8be12c84472b54f6b374"),
             ("order-1", "085020000001c99706d150e069fc41ea"),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_and_the_live_entry_are_two_keys_of_one_message() {
+    fn run_and_live_entry_have_two_keys_of_one_message() {
         let of = |consumer: &str, run: &str| {
             Key::of(Namespace::new(consumer, run), "shop".into(), "order-1".into())
         };
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!((run.consumer(), run.replay_run()), ("payments", "2026-q1"));
         assert_ne!((live.clone(), live.hash()), (run.clone(), run.hash()));
         assert_eq!(live.idempotency_key(), run.idempotency_key());
-        // No names of a user are those of a run.
+        // No name that a user can choose names a key of the run.
         for other in [of("payments2026-q1", ""), of("payments", "2026-q"), of("payments2026-q", "1")] {
             assert_ne!((&other, other.hash()), (&run, run.hash()));
         }
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_idempotency_key_never_changes() {
+    fn idempotency_key_never_changes() {
         let key = Key::new("payments", "shop", "order-1");
         let name = b"\0\0\0\x08payments\0\0\0\x04shop\0\0\0\x07order-1";
         assert_eq!(key.idempotency_key(), Uuid::new_v5(&IDEMPOTENCY_NAMESPACE, name));

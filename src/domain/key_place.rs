@@ -1,9 +1,9 @@
-//! Places of ordered ids: the 48 bits with which the hash of a key begins where the id has an order of its own, so that the
-//! store files neighbours beside each other. Random keys write a whole page of the index for nearly each claim after a
+//! Places of ordered ids: the 48 bits with which the hash of a key begins where the id itself is ordered, so that the
+//! store files neighbours next to each other. Random keys write a whole page of the index for nearly each claim after a
 //! checkpoint: 4,994 bytes of WAL a claim where ordered ones write 356 (1,000,000 rows).
 //!
-//! A place depends on the id alone, and nothing but the order of keys depends on it: it is no time, whatever the id says. An id
-//! that is taken for another form has an unlucky place, and the same identity. It is a stored format:
+//! A place depends on the id alone, and nothing but the order of keys depends on it: it is not a time, whatever the id says. An id
+//! that is mistaken for another form gets a less useful place, and the same identity. It is a stored format:
 //! [`KEY_FORMAT`](super::KEY_FORMAT) is its number.
 //!
 //! | form | text | place |
@@ -24,13 +24,13 @@ type Place = [u8; BYTES];
 
 /// Crockford's alphabet, in the order of its values.
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/// More digits are no decimal: 64 bits have 20.
+/// More digits are not a decimal: 64 bits have 20.
 const DECIMAL_DIGITS_MAX: usize = 20;
-/// 2^67 is larger than the largest decimal: so many bits name the number of its bits.
+/// 2^67 is larger than the largest decimal: 7 bits hold the number of its bits.
 const LENGTH_BITS: u32 = 7;
 const PREFIX_BITS: u32 = 12;
 
-/// The place of an id; none where it has no form of the table above.
+/// The place of an id; `None` if the id has no form of the table above.
 pub(super) fn of(id: &str) -> Option<Place> {
     let bytes = id.as_bytes();
     let other = match bytes.len() {
@@ -43,7 +43,7 @@ pub(super) fn of(id: &str) -> Option<Place> {
     other.or_else(|| of_decimal(bytes))
 }
 
-/// Lowercase, with its hyphens: any other way to write it is another id.
+/// Lowercase, with its hyphens: any other spelling is another id.
 fn of_uuid(id: &[u8]) -> Option<Place> {
     let fits = |(place, byte): (usize, &u8)| match place {
         8 | 13 | 18 | 23 => *byte == b'-',
@@ -83,7 +83,7 @@ fn of_ksuid(id: &[u8]) -> Option<Place> {
         b'a'..=b'z' => Some(digit - b'a' + 36),
         _ => None,
     };
-    // 160 bits, 32 in each word, the first ones first.
+    // 160 bits, 32 in each word, most significant first.
     let mut number = [0_u64; 5];
     for digit in id {
         let mut carried = u64::from(value(*digit)?);
@@ -110,7 +110,7 @@ fn of_object_id(id: &[u8]) -> Option<Place> {
     Some(last_six(first))
 }
 
-/// A decimal, alone or behind a prefix.
+/// A decimal, alone or after a prefix.
 fn of_decimal(id: &[u8]) -> Option<Place> {
     let digits = id.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (prefix, digits) = id.split_at(id.len() - digits);
@@ -123,7 +123,7 @@ fn of_decimal(id: &[u8]) -> Option<Place> {
     }
     let decimal = digits.iter().fold(0, |sum: u128, digit| sum * 10 + u128::from(digit - b'0'));
     let Some(last) = prefix.last() else { return Some(last_six(ordered(decimal, 48))) };
-    // A letter before it: the digits may be the end of a hexadecimal number, which has no order.
+    // A letter before the digits: they may be the end of a hexadecimal number, which has no order.
     if !last.is_ascii() || last.is_ascii_alphanumeric() {
         return None;
     }
@@ -132,11 +132,12 @@ fn of_decimal(id: &[u8]) -> Option<Place> {
     Some(last_six(of_prefix << bits | ordered(decimal, bits)))
 }
 
-/// A decimal in so many bits, in the order of decimals: how many bits it has, then as many of its first ones as find room.
+/// A decimal in this number of bits, in the order of decimals: the number of its bits first, then as many of
+/// its leading bits as fit.
 fn ordered(decimal: u128, bits: u32) -> u64 {
     let room = bits - LENGTH_BITS;
     let length = u128::BITS - decimal.leading_zeros();
-    // No more bits than there is room for.
+    // No more leading bits than fit.
     let first = u64::try_from(decimal >> length.saturating_sub(room)).unwrap_or(u64::MAX);
     u64::from(length) << room | first
 }
@@ -169,7 +170,7 @@ mod tests {
 
     /// It is a stored format.
     #[test]
-    fn the_place_of_an_id_never_changes() {
+    fn place_of_an_id_never_changes() {
         let made = Some(0x017f_22e2_79b0);
         for (id, place) in [
             // UUID: RFC 9562 has an example of each version.
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_has_no_smaller_place() {
+    fn larger_decimal_has_no_smaller_place() {
         let mut before = [[0; BYTES]; 3];
         // Each length of a decimal, around each power of two and of ten.
         let powers = (0..67).map(|power| 1_u128 << power).chain((0..20).map(|power| 10_u128.pow(power)));
@@ -254,9 +255,9 @@ mod tests {
         }
     }
 
-    /// 10,000 consecutive ids take few places of the index: those of one prefix are neighbours.
+    /// 10,000 consecutive ids spread over few places of the index: those of one prefix are neighbours.
     #[test]
-    fn neighbours_are_filed_beside_each_other() {
+    fn places_of_consecutive_ids_are_neighbours() {
         for (what, from, prefix) in [
             ("sequence", 20_000_000_u128, ""),
             ("Snowflake", 1_541_815_603_606_036_480, ""),
@@ -268,9 +269,9 @@ mod tests {
         }
     }
 
-    /// Nothing that a client may send is too odd.
+    /// Every text that a client may send is accepted.
     #[test]
-    fn any_text_has_a_place_or_none() {
+    fn place_accepts_any_text() {
         let pieces = [
             "0",
             "9",

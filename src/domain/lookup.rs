@@ -2,8 +2,8 @@
 
 use super::claim;
 use super::context::{Context, Decision};
-use super::entrance::refusal;
 use super::policy::Doubt;
+use super::preconditions::refusal;
 use super::reason::Reason;
 use super::replay::{RunMode, Standing};
 use super::reply::{Answer, Finding, Reply};
@@ -12,8 +12,8 @@ use super::{Entry, Policy, State};
 /// No entry was found, or none was looked for.
 const NOTHING: Finding = Finding { state: None, attempt: 0, verdict: None };
 
-/// What is answered whatever the entry is. `None` if the entry decides. A hold or a
-/// disabled policy does not matter: a Lookup grants nothing.
+/// What a Lookup is answered whatever the entry is; `None` if the entry decides. A hold or a disabled policy
+/// does not matter: a Lookup grants nothing.
 pub(super) fn without_entry(policy: &Policy) -> Option<Answer> {
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
@@ -43,7 +43,7 @@ fn of_entry(entry: &Entry, context: &Context<'_>) -> Finding {
         State::FailedTerminal => Some(claim::failed(entry)),
         State::Parked(cause) => Some(claim::parked(entry, cause)),
         State::Received | State::FailedRetryable => claim::backoff(entry, context),
-        // Expired, too: what becomes of it is for the next Claim to decide.
+        // Also when expired: the next Claim decides what happens to it.
         State::InProgress => Some(claim::held(entry, context)),
     };
     Finding { state: Some(entry.state), attempt: entry.attempts, verdict }

@@ -1,7 +1,7 @@
-//! The core: the ledger's rules, pure.
+//! The core: the ledger's rules as pure functions.
 //!
-//! No async, no clock, no randomness, no SQL, no gRPC. Each rule of the ledger exists once, here;
-//! tables, property tests and model checkers reach every rule without a database.
+//! No async, no clock, no randomness, no SQL, no gRPC. Each rule of the ledger exists once, here; tables,
+//! property tests and model checkers reach every rule without a database.
 
 mod advice;
 mod backoff;
@@ -11,7 +11,6 @@ mod command;
 mod context;
 mod decide;
 mod delete_unreadable;
-mod entrance;
 mod entry;
 mod fold;
 mod hold;
@@ -23,13 +22,14 @@ mod namespace;
 mod operate;
 mod patch;
 mod policy;
+mod preconditions;
 mod read;
 mod reason;
 mod replay;
 mod reply;
 mod request_digest;
 mod retention;
-mod run_room;
+mod run_limits;
 mod settle;
 mod stored_policy;
 mod submission;
@@ -69,7 +69,7 @@ pub use request_digest::RequestDigest;
 pub(crate) use retention::SETTLED;
 pub(crate) use retention::retain_until_by_terms;
 pub use retention::{PURGE_MARGIN, is_over, is_over_with_its_run, left_alone, raised_floor, run_taken_from};
-pub use run_room::RunCounts;
+pub use run_limits::RunCounts;
 pub use stored_policy::{POLICY_FORMAT, StoredPolicy};
 pub use submission::{Malformed, Submission, TraceId};
 pub use terms::Terms;

@@ -4,49 +4,49 @@ use bytes::Bytes;
 
 use super::clock_fault::ClockFault;
 use super::context::Context;
-use super::entrance::refusal;
 use super::entry::{ClosedBy, Entry, ParkCause, State};
+use super::preconditions::refusal;
 use super::reason::{Reason, Rejection};
 use super::{Key, Reading, StoreTime, retention};
 
-/// What an operator asks for. Each names the version that was looked at.
+/// What an operator asks for. Each change names the version that the operator saw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The version of the entry as the operator saw it; 0: there was none.
+    /// The version of the entry as the operator saw it; 0 if there was no entry.
     pub expected_version: i64,
-    /// What shall be done.
+    /// The change to make.
     pub action: Action,
-    /// The danger is understood: see where each action asks for it.
+    /// The operator accepts the danger: see where each action asks for it.
     pub force: bool,
 }
 
-/// What shall be done to an entry.
+/// A change of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// It shall be processed again.
+    /// Process the message again.
     Redrive {
         /// The next claim may bring another payload.
         drop_fingerprint: bool,
-        /// Make the entry if there is none: after `outside_window`.
+        /// Make the entry if it does not exist: after `outside_window`.
         admit: bool,
     },
-    /// No grants, until somebody looks at it.
+    /// Grant no claims until a person looks at it.
     Park,
-    /// What became of it is known.
+    /// Record the outcome, which the operator knows.
     Resolve(Resolution),
-    /// It shall be forgotten: later deliveries are new.
+    /// Forget it: later deliveries are new.
     Delete,
 }
 
-/// What became of an entry.
+/// The outcome of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resolution {
     /// The effect happened.
     Completed {
-        /// What later deliveries shall be answered.
+        /// What later deliveries are answered.
         result: Bytes,
     },
-    /// It will never succeed.
+    /// No attempt will ever succeed.
     FailedTerminal {
         /// Why.
         error: String,
@@ -55,7 +55,7 @@ pub enum Resolution {
     Received,
 }
 
-/// A kind of change, whatever it carries.
+/// A kind of change, whatever its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
     /// [`Action::Redrive`].
@@ -105,26 +105,26 @@ pub fn allowed_changes(entry: &Entry, reading: &Reading) -> Vec<AllowedChange> {
     allowed.map(|(kind, obstacles)| AllowedChange { kind, needs_force: obstacles.danger.is_some() }).collect()
 }
 
-/// What of the store's clock the rules look at.
+/// The part of the store's clock that the rules use.
 #[derive(Clone, Copy)]
 struct Clock {
     now: StoreTime,
     /// Clock + offset.
     for_tokens: i64,
-    /// Why nothing may be made or forgotten by it; `None` if it is sound.
+    /// Why nothing may be made or forgotten by this clock; `None` if it is sound.
     fault: Option<ClockFault>,
 }
 
-/// What stands in the way of a change.
+/// What prevents a change.
 #[derive(Default)]
 struct Obstacles {
-    /// Why it needs `force`; none: it does not.
+    /// Why it needs `force`; `None` if it does not.
     danger: Option<&'static str>,
-    /// Why it is refused, with `force` too; none: it is not.
+    /// Why it is refused, even with `force`; `None` if it is not.
     refusal: Option<Rejection>,
 }
 
-/// The table of who allows what.
+/// The table of what each state of an entry allows.
 fn obstacles(entry: &Entry, kind: ChangeKind, clock: Clock) -> Obstacles {
     match kind {
         ChangeKind::Redrive | ChangeKind::Resolve => {
@@ -137,12 +137,12 @@ fn obstacles(entry: &Entry, kind: ChangeKind, clock: Clock) -> Obstacles {
     }
 }
 
-/// What an allowed change makes of the entry.
+/// The outcome of an allowed change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
-    /// The entry as it must stand then.
+    /// The entry as it must be stored.
     Entry(Box<Entry>),
-    /// No entry any more.
+    /// The entry is deleted.
     Gone,
 }
 
@@ -190,22 +190,23 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
     if !matches!(change.action, Action::Redrive { admit: true, .. }) {
         return Err(Rejection::new(
             Reason::EntryNotFound,
-            "there is no entry for this key; a redrive with `admit` would make one, so that the message is \
+            "this key has no entry; a redrive with `admit` would make one, so that the message is \
              processed although it is outside the window",
         ));
     }
-    // The purge takes what is in a run when the run is over: what came later would stay for ever.
+    // The purge removes the entries of a run once the run is over: an entry that was added later would stay
+    // forever.
     if key.is_of_run() {
         return Err(Rejection::new(
             Reason::EntryNotFound,
-            "there is no entry for this key in its replay run, and `admit` makes none: a run has no window that a \
+            "this key has no entry in its replay run, and `admit` makes none: a run has no window that a \
              message could be outside of",
         ));
     }
     if change.expected_version != 0 {
         return Err(Rejection::new(
             Reason::VersionMismatch,
-            format!("there is no entry, not one of version {}: look again", change.expected_version),
+            format!("this key has no entry, so none of version {}: look again", change.expected_version),
         ));
     }
     if let Some(fault) = ClockFault::of_context(context) {
@@ -220,7 +221,7 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
     Ok(Changed::Entry(Box::new(next)))
 }
 
-/// The holder may be at work this very moment.
+/// The holder may be processing the message at this moment.
 fn at_work(entry: &Entry, now: StoreTime) -> bool {
     entry.unsettled() && now < entry.lease_until + entry.grace
 }
@@ -236,7 +237,7 @@ fn permitted(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<()
     }
 }
 
-/// Why Redrive and Resolve need force: a second effect is near.
+/// Why Redrive and Resolve need force: a second effect is likely.
 fn second_effect_near(entry: &Entry, now: StoreTime) -> Option<&'static str> {
     if entry.state == State::Completed {
         return Some("it is COMPLETED: with `force` the message could have its effect twice");
@@ -265,7 +266,7 @@ fn not_parkable(entry: &Entry) -> Option<Rejection> {
     }
 }
 
-/// Why the entry cannot be deleted now. As with the purge: a later token or version of this key must not be
+/// Why the entry cannot be deleted now. As in a purge, a later token or version of this key must not be
 /// lower.
 fn not_forgettable(entry: &Entry, clock: Clock) -> Option<Rejection> {
     if let Some(fault) = clock.fault {
@@ -282,7 +283,7 @@ pub(super) fn too_recent() -> Rejection {
     )
 }
 
-/// The claim is forgotten: no token and no `claim_id` of the past works any more.
+/// The entry without its claim: no token and no `claim_id` of the past is valid any more.
 fn forget_claim(entry: &Entry, state: State, context: &Context<'_>) -> Entry {
     let mut next = entry.clone();
     next.remember(context.now);
@@ -334,7 +335,7 @@ fn resolve(entry: &Entry, resolution: &Resolution, context: &Context<'_>) -> Ent
             let mut next = forget_claim(entry, State::Received, context);
             next.attempts = 0;
             next.not_before = context.now;
-            // What a holder that is still at work will do, nobody can know yet.
+            // The outcome of a holder that is still at work cannot be known yet.
             next.effect_unknown = at_work;
             next.prior_effect_started &= at_work;
             next

@@ -1,11 +1,11 @@
-//! A change of some fields of a policy. The one table of the fields that can be set.
+//! A change of some fields of a policy, and the one table of the fields that can be set.
 
 use super::Span;
 use super::policy::{FingerprintMode, OccurredAtMode, OnExpiry, Policy, ReplayMode};
 
 macro_rules! patch {
     ($($(#[$doc:meta])* $field:ident: $type:ty => $place:ident $(. $inner:ident)?;)*) => {
-        /// The fields of a policy that are given; the others stay as they are.
+        /// The fields of a policy that are set; the others keep their values.
         #[derive(Clone, Debug, Default, PartialEq)]
         #[allow(missing_docs, reason = "named as the policy's fields are")]
         pub struct PolicyPatch {
@@ -17,13 +17,13 @@ macro_rules! patch {
             pub const PATHS: &'static [&'static str] =
                 &[$(concat!(stringify!($place) $(, ".", stringify!($inner))?)),*];
 
-            /// Each field from here, or else from there.
+            /// Each field of this patch, or else of the lower one.
             #[must_use]
             pub fn or(self, lower: &PolicyPatch) -> PolicyPatch {
                 PolicyPatch { $($field: self.$field.or_else(|| lower.$field.clone())),* }
             }
 
-            /// Leaves only the fields with these paths. Returns those of them that are not given.
+            /// Keeps only the fields with these paths. Returns the paths that the patch does not set.
             #[must_use]
             pub fn keep(&mut self, paths: &[String]) -> Vec<&'static str> {
                 let mut missing = Vec::new();
@@ -38,7 +38,7 @@ macro_rules! patch {
                 missing
             }
 
-            /// Sets the fields that are given.
+            /// Applies the fields that are set.
             fn set(&self, policy: &mut Policy) {
                 $(if let Some(value) = &self.$field {
                     policy.$place $(.$inner)? = value.clone();
@@ -65,7 +65,7 @@ patch! {
     abandoned_retention: Span => abandoned_retention;
     result_retention: Span => result_retention;
     max_redelivery_window: Span => max_redelivery_window;
-    /// The reason; none inside: the risk is not accepted any more.
+    /// The reason; an inner `None` withdraws the accepted risk.
     accepted_risk: Option<String> => accepted_risk;
     fingerprint: FingerprintMode => fingerprint;
     disabled: bool => disabled;
@@ -76,8 +76,8 @@ patch! {
 }
 
 impl PolicyPatch {
-    /// The policy after the change. The retentions that are not given follow `retention` where the rules ask
-    /// for it: those of failed and abandoned entries are never shorter, that of results never longer.
+    /// The policy after the change. Retentions that the patch does not set follow `retention` where the rules
+    /// require it: those of failed and abandoned entries are never shorter, that of results never longer.
     #[must_use]
     pub fn onto(&self, base: &Policy) -> Policy {
         let retention = self.retention.unwrap_or(base.retention);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_comes_first_and_what_is_named_is_kept() {
+    fn patch_prefers_its_own_fields_and_keeps_the_named_ones() {
         let upper = PolicyPatch { lease: Some(Span::from_secs(1)), ..PolicyPatch::default() };
         let lower = PolicyPatch {
             lease: Some(Span::from_secs(2)),

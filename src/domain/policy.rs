@@ -1,4 +1,4 @@
-//! The rules of one consumer.
+//! The policy: the rules of one consumer.
 
 use std::sync::Arc;
 
@@ -39,20 +39,20 @@ pub enum OccurredAtMode {
     Require,
 }
 
-/// What replay runs a consumer may have.
+/// Which replay runs a consumer may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReplayMode {
-    /// None.
+    /// No replay runs.
     Forbid,
-    /// Those whose messages are acknowledged unprocessed.
+    /// Runs whose messages are acknowledged unprocessed.
     Suppress,
-    /// Those whose messages are processed again.
+    /// Runs whose messages are processed again.
     Rebuild,
 }
 
-/// When the next attempt is due after a failure: `min(max, initial × multiplier^(attempt − 1))`,
-/// less up to the share `jitter` of it.
+/// The backoff after a failure: `min(max, initial × multiplier^(attempt − 1))`, less up to the share `jitter`
+/// of it.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backoff {
@@ -66,25 +66,25 @@ pub struct Backoff {
     pub jitter: f64,
 }
 
-/// Why nobody can know what a consumer's policy says at this moment.
+/// Why it is not known what a consumer's policy says at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Doubt {
-    /// There is no doubt.
+    /// The policy is not in doubt.
     #[default]
     None,
     /// The newest stored version has a word or a field that this replica cannot read.
     Unreadable,
-    /// It was read too long ago: it may have been changed since.
+    /// The policy was read too long ago: it may have been changed since.
     Stale,
-    /// The store has lost commits: what it says of policies and of entries may be older than what was acknowledged.
+    /// The store has lost commits: its policies and entries may be older than what was acknowledged.
     Lost,
 }
 
-/// The rules of one consumer. How they are written down: [`Policy::to_stored`].
+/// The rules of one consumer. Their stored form: [`Policy::to_stored`].
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Counts the changes of the policy by operators; 0: it is of the configuration.
+    /// Counts the changes of the policy by operators; 0 if the policy is the configuration's.
     #[serde(skip)]
     pub version: i32,
     /// The lease of a claim that asks for none.
@@ -93,11 +93,11 @@ pub struct Policy {
     pub max_lease: Span,
     /// How long a claim may be held, renewals included.
     pub max_hold: Span,
-    /// How long nobody else is granted the key after its lease has ended.
+    /// How long after its lease has ended the key is granted to no other claim.
     pub reclaim_grace: Span,
     /// What happens to a claim that expires.
     pub on_expiry: OnExpiry,
-    /// How many attempts; 0: no limit.
+    /// The number of attempts; 0 for no limit.
     pub max_attempts: i32,
     /// When the next attempt is due.
     pub backoff: Backoff,
@@ -105,25 +105,25 @@ pub struct Policy {
     pub retention: Span,
     /// How long a terminally failed entry is kept.
     pub failed_retention: Span,
-    /// How long an entry is kept that nobody claims any more.
+    /// How long an entry is kept that no client claims any more.
     pub abandoned_retention: Span,
     /// How long a result is handed out.
     pub result_retention: Span,
-    /// The longest time after which a message can still be delivered again; zero: not stated.
+    /// The longest time after which a message can still be delivered again; zero if it is not stated.
     pub max_redelivery_window: Span,
     /// The reason for which a retention below the redelivery window was accepted.
     pub accepted_risk: Option<String>,
     /// How fingerprints are treated.
     pub fingerprint: FingerprintMode,
-    /// Holds new grants back.
+    /// Stops new grants.
     pub disabled: bool,
-    /// How many claims each server takes a second; 0: no limit.
+    /// The number of claims that each server accepts per second (rate limit); 0 for no limit.
     pub claims_per_second: i32,
     /// Whether a claim must say when its message was made.
     pub occurred_at: OccurredAtMode,
-    /// What replay runs the consumer may have.
+    /// Which replay runs the consumer may have.
     pub replay: ReplayMode,
-    /// The largest result that is stored, in bytes; 0: the server's bound, which no policy goes beyond.
+    /// The largest result that is stored, in bytes; 0 for the server's bound, which no policy exceeds.
     pub result_bytes_max: i32,
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
@@ -131,14 +131,14 @@ pub struct Policy {
     /// Whether these rules may not be the ones in force: then nothing is granted or parked by them.
     #[serde(skip)]
     pub doubt: Doubt,
-    /// How the run stands of the key that is decided on.
+    /// The standing of the run of the key that is decided.
     #[serde(skip)]
     pub run: Standing,
-    /// When the last of the consumer's replay runs is at its end.
+    /// When the last of the consumer's replay runs ends.
     #[serde(skip)]
     pub replays_until: StoreTime,
-    /// The prefix of the widest hold in force for the consumer, empty if that is of all consumers: no new grants.
-    /// `None` if no hold is.
+    /// The prefix of the widest hold in force for the consumer, empty if that is the hold of all consumers:
+    /// no new grants. `None` if no hold is in force.
     #[serde(skip)]
     pub held_by: Option<Arc<str>>,
 }
@@ -198,36 +198,36 @@ pub struct PolicyError {
     pub field: &'static str,
     /// What is wrong, and the limit.
     pub problem: String,
-    /// It is the retention that is below the redelivery window (`RETENTION_TOO_SHORT`).
+    /// The violation is a retention below the redelivery window (`RETENTION_TOO_SHORT`).
     pub retention_too_short: bool,
 }
 
 impl Policy {
-    /// Whether new grants are held back: by the consumer's own policy, or by a hold.
+    /// Whether new grants are stopped: by the consumer's own policy, or by a hold.
     #[must_use]
     pub fn holds_back(&self) -> bool {
         self.disabled || self.held_by.is_some()
     }
 
-    /// A lease as it is granted: the policy's where none is asked, else within the bounds.
+    /// The lease that is granted: the policy's where none is asked for, else the asked one within the bounds.
     #[must_use]
     pub fn granted_lease(&self, asked: Option<Span>) -> Span {
         asked.unwrap_or(self.lease).max(LEASE_MIN).min(self.max_lease)
     }
 
-    /// How many attempts are left after `used`; none where there is no limit.
+    /// The number of attempts left after `used`; `None` if unlimited.
     #[must_use]
     pub fn attempts_left(&self, used: i32) -> Option<i32> {
         (self.max_attempts > 0).then(|| self.max_attempts.saturating_sub(used).max(0))
     }
 
-    /// From how many used attempts on an entry has at most one left; none where there is no limit.
+    /// The number of used attempts from which an entry has at most one left; `None` if unlimited.
     #[must_use]
     pub fn near_exhaustion_from(&self) -> Option<i32> {
         (self.max_attempts > 0).then(|| self.max_attempts - 1)
     }
 
-    /// Whether a result of this many bytes is stored. The server's own bound was looked at before.
+    /// Whether a result of this many bytes is stored. The server's own bound was checked before.
     #[must_use]
     pub fn stores_result(&self, bytes: usize) -> bool {
         self.result_bytes_max == 0 || usize::try_from(self.result_bytes_max).is_ok_and(|max| bytes <= max)
@@ -239,7 +239,7 @@ impl Policy {
         self.max_attempts > 0 && used >= self.max_attempts
     }
 
-    /// What a replay run is for that is created now; none: no run may be.
+    /// The mode of a replay run that is created now; `None` if no run may be created.
     #[must_use]
     pub fn run_mode(&self) -> Option<RunMode> {
         match self.replay {
@@ -252,7 +252,7 @@ impl Policy {
     /// Everything that is wrong with the policy, as a whole.
     ///
     /// # Errors
-    /// All violations at once.
+    /// All violations together.
     pub fn validate(&self) -> Result<(), Vec<PolicyError>> {
         let mut errors = Vec::new();
         let mut wrong = |field, problem: String| {

@@ -1,4 +1,4 @@
-//! Why something is refused. The words are published API.
+//! Reasons for a refusal. Their words are published API.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ macro_rules! reasons {
         pub enum Reason { $($reason),* }
 
         impl Reason {
-            /// All of them.
+            /// All reasons.
             pub const ALL: &[Reason] = &[$(Reason::$reason),*];
 
             /// The word of `ErrorReason` without its prefix, as it stands in `ErrorInfo.reason`, trailers and logs.
@@ -63,13 +63,14 @@ reasons! {
 }
 
 impl Reason {
-    /// Whether a replay run is why.
+    /// Whether the reason concerns a replay run.
     #[must_use]
     pub const fn is_of_a_run(self) -> bool {
         matches!(self, Reason::ReplayRunUnknown | Reason::ReplayRunClosed | Reason::ReplayForbidden)
     }
 
-    /// Whether the ledger could not do what it should: nothing is wrong with the call, nor with what was done before.
+    /// Whether the ledger failed to do its part: nothing is wrong with the call, nor with what was done
+    /// before.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(
@@ -104,12 +105,12 @@ pub struct Violation {
     pub description: String,
 }
 
-/// What somebody should look into.
+/// A condition that a person must look into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// Why the call was refused that showed it; the caller may have been told less.
+    /// The reason of the refused call that revealed it; the caller may have been given a less specific one.
     pub reason: Reason,
-    /// What it means.
+    /// What the condition means.
     pub text: &'static str,
 }
 
@@ -120,18 +121,18 @@ pub struct Rejection {
     pub reason: Reason,
     /// For people: what happened, and what to do next. Never a payload, never a driver's text.
     pub message: String,
-    /// The entry's state, where it was looked at.
+    /// The entry's state, where it was read.
     pub state: Option<State>,
     /// Of `InvalidField`: every fault, up to a bound.
     pub violations: Vec<Violation>,
-    /// How many more faults there are than are listed.
+    /// The number of further faults that are not listed.
     pub left_out: usize,
-    /// What somebody should be woken for: only a bug, a contradiction or a loss of commits explains
+    /// The condition that a person must look into: only a bug, a contradiction or a loss of commits explains
     /// this refusal.
     pub alert: Option<Alert>,
-    /// When a repeat will help, where that is known; else its reason says it.
+    /// When a repeat will help, where that is known; otherwise its reason determines it.
     pub retry_after: Option<Span>,
-    /// It refuses the report of an effect that another claim has reported as done.
+    /// The refusal is of a report of an effect that another claim has reported as done.
     pub doubled: bool,
 }
 
@@ -167,7 +168,7 @@ impl Rejection {
         Rejection { violations, ..Rejection::new(Reason::InvalidField, list.join("; ")) }
     }
 
-    /// The refusal of an item of a batch: fields get the item's path, where they have none yet.
+    /// The refusal of an item of a batch: its fields get the item's path, where they have no path yet.
     #[must_use]
     pub fn within(mut self, prefix: &str) -> Rejection {
         for violation in self.violations.iter_mut().filter(|one| !one.field.starts_with(prefix)) {
@@ -176,7 +177,7 @@ impl Rejection {
         self
     }
 
-    /// Worth waking somebody, where `alert` says why.
+    /// The refusal with an alert, where `alert` says why.
     #[must_use]
     pub fn alerting(mut self, alert: Option<&'static str>) -> Rejection {
         self.alert = alert.map(|text| Alert { reason: self.reason, text });

@@ -1,13 +1,14 @@
-//! Replay runs: named namespaces of one consumer, in which its messages are processed again, or are not.
+//! Replay runs: named namespaces of one consumer, in which its messages are processed again, or are
+//! acknowledged unprocessed.
 
 use super::{Span, StoreTime};
 
-/// What a run is for: the consumer's policy said so when the run was created.
+/// What a run is for, as the consumer's policy had it when the run was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunMode {
     /// Effects must not happen again: messages are acknowledged unprocessed.
     Suppress,
-    /// Messages are processed again, each once.
+    /// Messages are processed again, each one time.
     Rebuild,
 }
 
@@ -22,49 +23,49 @@ pub struct ReplayRun {
     pub mode: RunMode,
     /// When it was created.
     pub created_at: StoreTime,
-    /// When it is over by itself. It only ever comes nearer.
+    /// When it ends by itself. It may be moved earlier, never later.
     pub ends_at: StoreTime,
-    /// When an operator closed it; none: nobody has.
+    /// When an operator closed it; `None` if it is not closed.
     pub closed_at: Option<StoreTime>,
-    /// Who created it, as authenticated.
+    /// The authenticated operator who created it.
     pub actor: String,
-    /// Why.
+    /// The stated reason.
     pub reason: String,
 }
 
 impl ReplayRun {
-    /// When it was, or will be, at its end. Over is for ever.
+    /// When it ended, or will end. A run that is over stays over.
     #[must_use]
     pub fn end(&self) -> StoreTime {
         self.closed_at.map_or(self.ends_at, |closed| closed.min(self.ends_at))
     }
 
-    /// How it stands.
+    /// Its standing.
     #[must_use]
     pub fn standing(&self) -> Standing {
         Standing::Known { mode: self.mode, end: self.end() }
     }
 }
 
-/// How the run of a key stands, by what this server knows.
+/// The standing of a key's run, as far as this server knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// The key is of no run.
     #[default]
     Live,
-    /// Nobody has registered the run.
+    /// The run is not registered.
     Unknown,
-    /// It is registered.
+    /// The run is registered.
     Known {
         /// What it is for.
         mode: RunMode,
-        /// When it is at its end.
+        /// When it ends.
         end: StoreTime,
     },
 }
 
 impl Standing {
-    /// The last instant at which something may be granted in it.
+    /// The last instant at which a claim may be granted in it.
     pub(crate) fn grants_until(self) -> StoreTime {
         match self {
             Standing::Live => StoreTime::MAX,

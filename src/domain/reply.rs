@@ -1,4 +1,4 @@
-//! What the ledger answers.
+//! The answers of the ledger.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ pub enum Reply {
         lease: Span,
         /// What is left of `max_hold`.
         hold: Span,
-        /// What becomes of the claim should it expire.
+        /// What happens to the claim if it expires.
         on_expiry: OnExpiry,
         /// The lease had run out.
         revived: bool,
@@ -28,41 +28,41 @@ pub enum Reply {
     },
     /// To Complete.
     Completed {
-        /// It had been completed by this claim before.
+        /// The same claim had completed it before.
         replayed: bool,
-        /// The lease was over, or the claim closed by other bookkeeping.
+        /// The lease was over, or the claim was closed by an expiry or an operator's park.
         late: bool,
         /// The result was too large, and was not stored.
         result_dropped: bool,
-        /// How many attempts it took.
+        /// The number of attempts it took.
         attempt: i32,
         /// A holder that had lost its claim has reported the same effect as done.
         doubled: bool,
     },
     /// To Fail.
     Failed {
-        /// Where the entry stands now.
+        /// The state of the entry now.
         state: State,
-        /// When the next attempt is due, from now; none where there is none.
+        /// How long until the next attempt is due; `None` if there will be no attempt.
         retry_after: Option<Span>,
-        /// How many attempts are left; none: no limit.
+        /// The number of attempts left; `None` if unlimited.
         attempts_left: Option<i32>,
         /// The same had been recorded before.
         replayed: bool,
     },
     /// To Release.
     Released {
-        /// Where the entry stands now.
+        /// The state of the entry now.
         state: State,
         /// It had been released before.
         replayed: bool,
-        /// The fingerprint is compared with nothing until the next grant, which replaces it.
+        /// The fingerprint is not compared until the next grant, which replaces it.
         unpinned: bool,
-        /// How many claims of the entry in a row ended so, this one included; more than the entry remembers count
-        /// as many as it does.
+        /// The number of claims of the entry in a row that were released, this one included, up to the number of
+        /// attempts that the entry remembers.
         in_a_row: usize,
     },
-    /// To Lookup. In a box, so that the answers to claims are no larger than they were.
+    /// To Lookup. Boxed, so that the answers to claims do not grow by it.
     Found(Box<Finding>),
 }
 
@@ -108,7 +108,7 @@ pub enum Verdict {
         cause: ParkCause,
         error: String,
         parked_at: StoreTime,
-        /// It waits from this claim on.
+        /// This claim parked it.
         newly: bool,
     },
     /// The id was used before with another payload.
@@ -122,17 +122,17 @@ pub enum Verdict {
 /// What a Lookup finds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The entry's state. `None` if there is no entry, or the run suppresses effects.
+    /// The entry's state. `None` if the key has no entry, or the run suppresses effects.
     pub state: Option<State>,
     /// The current or last attempt.
     pub attempt: i32,
-    /// What a Claim of anyone else would be told of the entry as it stands, without a grant or a parking. `None` if
-    /// there is no entry, or the next attempt is due.
+    /// The verdict that a Claim by any other claimant would get for the entry as it is, without a grant or a
+    /// parking. `None` if the key has no entry, or the next attempt is due.
     pub verdict: Option<Verdict>,
 }
 
 impl Reply {
-    /// The same with the token that the insert made of the store's clock; only a grant has one.
+    /// The same reply with the token that the insert made of the store's clock; only a grant has a token.
     #[must_use]
     pub(crate) fn with_token(mut self, granted: i64) -> Reply {
         if let Reply::Verdict(Verdict::Acquired { token, .. }) = &mut self {

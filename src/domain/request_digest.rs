@@ -1,4 +1,4 @@
-//! The digest of an operator's request, by which a repeat is distinguished from another request with the same id.
+//! The digest of an operator's request, which distinguishes a repeat from another request with the same id.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 pub struct RequestDigest([u8; 32]);
 
 impl RequestDigest {
-    /// That of a request. The name counts, since requests of two RPCs may be encoded alike: those of `ParkEntry` and
-    /// `DeleteEntry` are.
+    /// The digest of a request. The name of the RPC is part of it, since requests of two RPCs may be encoded
+    /// alike: those of `ParkEntry` and `DeleteEntry` are.
     #[must_use]
     pub fn of(rpc: &str, encoded: &[u8]) -> RequestDigest {
         let mut digest = Sha256::new();
@@ -21,7 +21,7 @@ impl RequestDigest {
         RequestDigest(digest.finalize().into())
     }
 
-    /// The one that the store has kept; `None` if these bytes are not one.
+    /// The digest that the store has kept; `None` if these bytes are not a digest.
     #[must_use]
     pub fn stored(bytes: &[u8]) -> Option<RequestDigest> {
         bytes.try_into().ok().map(RequestDigest)

@@ -1,19 +1,19 @@
-//! For how long an entry is remembered, and when it may be forgotten.
+//! Retention: how long an entry is remembered, and when it may be forgotten.
 
 use super::policy::Doubt;
 use super::{Entry, OnExpiry, Policy, Span, State, StoreTime, Terms};
 
-/// How much longer than promised every entry is kept: for producers whose clocks run ahead, and
-/// for changes of policies that are under way.
+/// How much longer than promised every entry is kept: for producers whose clocks run ahead, and for policy
+/// changes in progress.
 pub const PURGE_MARGIN: Span = Span::from_secs(3_600);
 
-/// A claim and its completion usually lie within this span: the purge looks at an entry so much later, and need not
-/// come back to it.
+/// A claim and its completion usually lie within this span: the purge looks at an entry this much later, and
+/// need not look again.
 const PURGE_SLACK: Span = Span::from_secs(3_600);
 
-/// How long tokens and versions must lie behind clock + offset before their entry may be forgotten. An
-/// insert reads the clock before it may have to wait for a lock, and no statement takes this long: so no
-/// later row of the key begins with a lower one.
+/// How far tokens and versions must be behind clock + offset before their entry may be forgotten. An insert
+/// reads the clock before it may have to wait for a lock, and no statement takes this long: so no later row
+/// of the key begins with a lower token or version.
 pub(crate) const SETTLED: Span = Span::from_secs(60);
 
 /// Whether a later token and version of the key are certainly higher.
@@ -22,8 +22,8 @@ pub(super) fn forgettable(entry: &Entry, token_clock: i64) -> bool {
     entry.token.max(entry.version).saturating_add(SETTLED.micros()) < token_clock
 }
 
-/// The instant from which the retention of the entry's state counts, and that retention; none:
-/// the entry is kept until a person acts.
+/// The instant from which the retention of the entry's state counts, and that retention; `None` if the entry
+/// is kept until a person acts.
 fn basis(entry: &Entry, rules: &Terms) -> Option<(StoreTime, Span)> {
     let abandoned = |from: StoreTime| {
         let latest = from.max(entry.lease_until).max(entry.not_before);
@@ -44,15 +44,15 @@ fn basis(entry: &Entry, rules: &Terms) -> Option<(StoreTime, Span)> {
     }
 }
 
-/// Until when the entry answers at least: the close, and the longer of the retention at the claim
-/// and the one at the close.
+/// Until when the entry answers at least: its close, plus the longer of the retention at the claim and the
+/// one at the close.
 #[must_use]
 pub(super) fn retain_until(entry: &Entry, policy: &Policy) -> Option<StoreTime> {
     promised(entry, &Terms::of(policy))
 }
 
-/// What [`retain_until`] is where the policy has not changed since the grant: it follows from the rest of the
-/// entry.
+/// The value of [`retain_until`] where the policy has not changed since the grant: it follows from the other
+/// fields of the entry.
 #[must_use]
 pub(crate) fn retain_until_by_terms(entry: &Entry) -> Option<StoreTime> {
     promised(entry, &entry.terms())
@@ -62,14 +62,14 @@ fn promised(entry: &Entry, rules: &Terms) -> Option<StoreTime> {
     basis(entry, rules).map(|(from, retention)| from + retention.max(entry.retention))
 }
 
-/// For how long after its creation the purge leaves an entry of a consumer with this retention alone: before that
-/// none can be over.
+/// How long after its creation the purge ignores an entry of a consumer with this retention: it cannot be
+/// over earlier.
 #[must_use]
 pub fn left_alone(retention: Span) -> Span {
     retention + PURGE_MARGIN + PURGE_SLACK
 }
 
-/// Whether an entry may be forgotten, by its own promise and by the policy as it stands now.
+/// Whether an entry may be forgotten, by its own promise and by the current policy.
 ///
 /// `token_clock` is the store's clock plus `token_offset`.
 #[must_use]
@@ -85,22 +85,23 @@ pub fn is_over(entry: &Entry, policy: &Policy, now: StoreTime, token_clock: i64)
     due <= now && forgettable(entry, token_clock)
 }
 
-/// From when on the purge takes the entries of a replay run that was at its end at this instant, whatever their state is.
+/// When the purge begins to remove the entries of a replay run that ended at this instant, whatever their
+/// state is.
 #[must_use]
 pub fn run_taken_from(end: StoreTime, retention: Span) -> StoreTime {
     end + retention + PURGE_MARGIN
 }
 
-/// Whether an entry of a run may be forgotten whatever its state is, since the run has been at its end for so long:
-/// [`run_taken_from`]. Whoever holds the entry keeps it until the lease is over.
+/// Whether an entry of a run may be forgotten whatever its state is, since its run ended long enough ago:
+/// [`run_taken_from`]. A holder keeps the entry until its lease is over.
 #[must_use]
 pub fn is_over_with_its_run(entry: &Entry, taken_from: StoreTime, now: StoreTime, token_clock: i64) -> bool {
     let at_work = entry.state == State::InProgress && !entry.expired(now);
     taken_from <= now && !at_work && forgettable(entry, token_clock)
 }
 
-/// The window floor after a change of a consumer's effective retention: what was already purged
-/// must not come back as new.
+/// The window floor after a change of a consumer's effective retention: a message whose entry was purged must
+/// not count as new.
 #[must_use]
 pub fn raised_floor(floor: StoreTime, old: Span, new: Span, now: StoreTime) -> StoreTime {
     if new > old { floor.max(now - old) } else { floor }

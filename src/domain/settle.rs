@@ -45,32 +45,32 @@ fn refused(entry: Option<&Entry>, token: i64, settle: &Settle, rejection: Reject
     }
 }
 
-/// The entry, if the token is its latest.
+/// The entry, if the token is its latest one.
 fn present<'a>(
     key: &Key,
     entry: Option<&'a Entry>,
     token: i64,
     context: &Context<'_>,
 ) -> Result<&'a Entry, Rejection> {
-    // While a run is open a token may be one of the run's: its settlement has forgotten to say so.
+    // While a run is open, a token may belong to one of the run's claims whose settlement omits the run.
     let forgotten_run = !key.is_of_run() && context.now < context.policy.replays_until;
-    // The settlement of a run that does not exist has a mistyped name: its token is another key's.
+    // The settlement names a run that does not exist, so the name is mistyped: the token belongs to another
+    // key.
     let mistyped_run = key.is_of_run() && context.policy.run == Standing::Unknown;
     let of_another_key = forgotten_run || mistyped_run;
     let clock = context.now.micros().saturating_add(context.token_offset);
     let Some(entry) = entry else {
         let rejection = Rejection::new(
             Reason::EntryNotFound,
-            "there is no entry for this key: it was never claimed, or it was purged or deleted since, or the key was \
+            "this key has no entry: it was never claimed, or it was purged or deleted since, or the key was \
              sent without its replay_run",
         );
-        // So young a token cannot belong to a purged entry: an insert was lost, or a person
-        // deleted the entry.
+        // A token this young cannot belong to a purged entry: an insert was lost, or a person deleted the entry.
         let policy = context.policy;
         let shortest = policy.retention.min(policy.failed_retention).min(policy.abandoned_retention);
         let young = token <= clock && token > clock.saturating_sub(shortest.micros());
         return Err(rejection.alerting((young && !of_another_key).then_some(
-            "a token younger than any retention has no entry: the database lost commits, or somebody deleted it",
+            "a token younger than any retention has no entry: the database lost commits, or an operator deleted it",
         )));
     };
     if token < entry.token {
@@ -125,7 +125,7 @@ fn complete(entry: &Entry, result: &Bytes, left_out: bool, context: &Context<'_>
     close(&mut next, State::Completed, ClosedBy::Complete, context);
     next.parked_at = None;
     next.effect_unknown = false;
-    // A corrected request must not be answered the result of this one.
+    // A corrected request must not be answered with the result of this one.
     next.unpinned = false;
     let result_dropped = left_out || !context.policy.stores_result(result.len());
     next.result = if result_dropped { Bytes::new() } else { result.clone() };
@@ -165,7 +165,7 @@ fn fail(
     let mut next = entry.clone();
     error.clone_into(&mut next.last_error);
     match kind {
-        // By rules in doubt nothing is parked: the next claim decides, by those in force then.
+        // While the policy is in doubt nothing is parked: the next claim decides, by the policy in force then.
         FailureKind::Retryable if policy.exhausted(entry.attempts) && policy.doubt == Doubt::None => {
             close(&mut next, State::Parked(ParkCause::AttemptsExhausted), ClosedBy::FailRetryable, context);
         }
@@ -181,7 +181,7 @@ fn fail(
     Decision::write(Ok(failed(&next, false, context)), next)
 }
 
-/// A claim that was parked before its holder could say what went wrong: only the error is news.
+/// A claim that was parked before its holder could report the failure: only the error is new.
 fn keep_error(entry: &Entry, error: &str, context: &Context<'_>) -> Decision {
     let answer = Ok(failed(entry, true, context));
     if error.is_empty() || entry.last_error == error {
@@ -219,7 +219,7 @@ fn release(entry: &Entry, delay: Span, unpin: bool, context: &Context<'_>) -> De
     close(&mut next, State::Received, ClosedBy::Release, context);
     next.attempts = entry.attempts.saturating_sub(1);
     next.not_before = context.now + delay;
-    // Only where nothing is left of the request that was given back: neither a possible effect, nor progress.
+    // Only where nothing is left of the request that was given back: neither a possible effect nor progress.
     next.unpinned =
         unpin && !entry.prior_effect_started && !entry.effect_unknown && entry.checkpoint.is_empty();
     let (state, unpinned, in_a_row) = (next.state, next.unpinned, next.releases_in_a_row());
@@ -298,8 +298,9 @@ mod tests {
     use super::super::{Key, Policy, StoreTime, decide};
     use super::*;
 
-    /// What an answer tells for counts and logs alone: (reclaimed, attempt of a completion, releases in a row).
-    fn told(reply: &Reply) -> (bool, Option<i32>, Option<usize>) {
+    /// The fields of an answer that only counts and logs use: (reclaimed, attempt of a completion, releases
+    /// in a row).
+    fn for_metrics(reply: &Reply) -> (bool, Option<i32>, Option<usize>) {
         match reply {
             Reply::Verdict(Verdict::Acquired { reclaimed, .. }) => (*reclaimed, None, None),
             Reply::Completed { attempt, .. } => (false, Some(*attempt), None),
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_tell_how_often_a_message_was_tried_and_given_back() {
+    fn answers_count_attempts_and_releases() {
         #[derive(Debug)]
         enum Step {
             Claim,
@@ -320,7 +321,7 @@ mod tests {
             Complete,
         }
         let minute = 60;
-        // After so many seconds: what is asked, and what the answer tells.
+        // After this many seconds: the step, and the expected fields of its answer.
         let mut steps = vec![
             (1, Step::Claim, (false, None, None)),
             (1, Step::Release, (false, None, Some(1))),
@@ -332,7 +333,7 @@ mod tests {
             (1, Step::Claim, (false, None, None)),
             (1, Step::Release, (false, None, Some(1))),
             (1, Step::Claim, (false, None, None)),
-            // It expires.
+            // The claim expires.
             (minute, Step::Claim, (true, None, None)),
             (1, Step::Fail, (false, None, None)),
             (1, Step::Claim, (false, None, None)),
@@ -382,7 +383,7 @@ mod tests {
             };
             let Decision { answer, write, .. } = decide(&key, entry.as_ref(), &command, &context);
             let reply = answer.unwrap();
-            assert_eq!(told(&reply), expected, "step {number}, {step:?}: {reply:?}");
+            assert_eq!(for_metrics(&reply), expected, "step {number}, {step:?}: {reply:?}");
             if let Some(next) = write {
                 token = next.token;
                 entry = Some(next);

@@ -1,13 +1,14 @@
-//! How a policy is written down, and who can read what was written.
+//! The stored form of a policy, and which servers can read it.
 //!
-//! JSON, spans as microseconds. What stands at its default is not written, so that a server which does not know
-//! a field yet can read every policy that does not use it. What a server does not know it refuses to read:
-//! a rule that is passed over could be the one that holds grants back.
+//! The form is JSON, with spans in microseconds. A field at its default is not written, so that a server
+//! which does not know the field yet can read every policy that does not use it. A server refuses to read a
+//! policy with a field or word that it does not know: a rule that it ignored could be the one that stops
+//! grants.
 //!
 //! A field of [`Policy`] that is added from now on needs one line in [`LATER`] and nothing else: a change
-//! that uses it is then refused while a server that cannot read it is at work. A field of the back-off
-//! is a part of `backoff`, which is written whole or not at all: leave it out of the JSON where it is at its
-//! default (`skip_serializing_if`), and name it here as `backoff`.
+//! that uses it is then refused while a server that cannot read it is live. A field of the backoff is a part
+//! of `backoff`, which is written whole or not at all: leave it out of the JSON where it is at its default
+//! (`skip_serializing_if`), and name it here as `backoff`.
 
 use serde_json::{Map, Value};
 
@@ -16,10 +17,11 @@ use super::policy::Policy;
 /// The format of the first stored policies.
 const FIRST: i32 = 1;
 
-/// The fields that came after the first format, or single words of a field, and the format that each needs.
+/// The fields, or single words of a field, that were added after the first format, and the format that each
+/// needs.
 const LATER: &[Later] = &[("occurred_at", None, 2), ("replay", None, 3), ("result_bytes_max", None, 5)];
 
-/// A field, the word that is new in it (none: the field itself is new), and the format that it needs.
+/// A field, the word that is new in it (`None` if the field itself is new), and the format that it needs.
 type Later = (&'static str, Option<&'static str>, i32);
 
 /// The newest format of stored policies that this binary reads and writes.
@@ -35,10 +37,10 @@ pub struct StoredPolicy {
 }
 
 impl Policy {
-    /// The policy as it is stored.
+    /// The policy in its stored form.
     ///
     /// # Errors
-    /// A value that JSON does not have.
+    /// A value that JSON cannot represent.
     pub fn to_stored(&self) -> Result<StoredPolicy, serde_json::Error> {
         let usual = fields(&Policy::default())?;
         let mut own = fields(self)?;
@@ -46,7 +48,7 @@ impl Policy {
         Ok(StoredPolicy { format: needed(&own, LATER), json: serde_json::to_string(&own)? })
     }
 
-    /// Reads a stored policy, all of it or nothing.
+    /// Reads a stored policy, completely or not at all.
     ///
     /// # Errors
     /// The field or the word that this binary does not know.
@@ -86,7 +88,7 @@ mod tests {
     use crate::domain::{Backoff, OnExpiry, Span};
 
     #[test]
-    fn what_is_at_its_default_is_not_written() {
+    fn stored_policy_omits_defaults() {
         assert_eq!(Policy::default().to_stored().unwrap().json, "{}");
         let held = Policy { disabled: true, ..Policy::default() };
         assert_eq!(
@@ -102,13 +104,13 @@ mod tests {
         };
         let stored = other.to_stored().unwrap();
         assert_eq!(Policy::from_stored(&stored.json).unwrap(), other);
-        // Servers from before this rule expect all of a back-off.
+        // Servers from before this rule expect every field of a backoff.
         let back_off = r#""backoff":{"initial":1000000,"jitter":0.0,"max":300000000,"multiplier":2.0}"#;
         assert!(stored.json.contains(back_off), "{}", stored.json);
     }
 
     #[test]
-    fn what_is_not_known_is_not_passed_over() {
+    fn stored_policy_with_unknown_field_is_refused() {
         for (json, says) in [
             (r#"{"disabled":true,"quorum":3}"#, "quorum"),
             (r#"{"on_expiry":"ASK_SOMEBODY"}"#, "ASK_SOMEBODY"),
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_and_a_word_state_the_format_that_they_need() {
+    fn stored_policy_states_the_format_it_needs() {
         const LATER: &[Later] = &[("on_expiry", Some("PARK"), 3), ("max_attempts", None, 2)];
         assert_eq!(newest(LATER), 3);
         assert_eq!(newest(&[]), 1);

@@ -1,5 +1,5 @@
-//! What comes to the ledger: a command for a key, and what counts and logs tell of it besides. Nothing is decided by
-//! that.
+//! Submissions: a command for a key, with what only counts and logs use of it. No decision depends on the
+//! latter.
 
 use std::fmt;
 
@@ -10,13 +10,14 @@ use super::{Command, Key, Rejection, Span, Violation};
 pub struct Submission {
     /// The key.
     pub key: Key,
-    /// What is asked of it.
+    /// The command.
     pub command: Command,
-    /// What its caller calls this kind of message; empty: nothing. For counts and logs alone, it is never stored.
+    /// What its caller calls this kind of message; empty if it does not say. For counts and logs alone; never
+    /// stored.
     pub event_type: String,
-    /// The trace of the call that brought it.
+    /// The trace of the call that carried it.
     pub trace_id: Option<TraceId>,
-    /// How long its caller waits for another verdict. Zero: the first look is its answer.
+    /// How long its caller waits for another verdict. Zero if the first look is answered.
     pub wait: Span,
     /// Fields beyond their bounds that were left out, cut or clamped, and what was done with each.
     pub corrected: Vec<Violation>,
@@ -27,16 +28,16 @@ pub struct Submission {
 pub struct Malformed {
     /// The refusal.
     pub rejection: Rejection,
-    /// The consumer that the request names; empty where that cannot be the name of one.
+    /// The consumer that the request names; empty where that cannot be a consumer's name.
     pub consumer: String,
     /// The request names a replay run.
     pub of_run: bool,
-    /// What was asked, with placeholders for the fields at fault.
+    /// The command, with placeholders for the fields at fault.
     pub command: Command,
 }
 
 impl Submission {
-    /// A command of which nothing more is told.
+    /// A command without anything for counts and logs.
     #[must_use]
     pub fn new(key: Key, command: Command) -> Submission {
         let (event_type, corrected) = (String::new(), Vec::new());
@@ -49,7 +50,8 @@ impl Submission {
 pub struct TraceId(u128);
 
 impl TraceId {
-    /// That of a W3C `traceparent`: `VERSION-TRACE-PARENT-FLAGS`, in lowercase hexadecimal digits. None: it is none.
+    /// The trace id of a W3C `traceparent`: `VERSION-TRACE-PARENT-FLAGS`, in lowercase hexadecimal digits.
+    /// `None` if the text is not a valid one.
     #[must_use]
     pub fn of(traceparent: &str) -> Option<TraceId> {
         let mut parts = traceparent.split('-');
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_id_is_taken_from_what_is_a_trace_context() {
+    fn trace_id_is_read_from_a_valid_traceparent() {
         let id = "0bf92f3577b34da6a3ce929d0e0e4736";
         for (traceparent, has) in [
             (format!("00-{id}-00f067aa0ba902b7-01"), true),

@@ -1,23 +1,24 @@
-//! What a policy said at a grant, as far as the entry goes by it for the rest of that claim's life.
+//! The terms of a grant: what a policy said then, as far as the entry follows it for the rest of that claim's
+//! life.
 
 use super::{Entry, OnExpiry, Policy, Span};
 
-/// The terms of a grant. Most grants of a consumer have the same.
+/// The terms of a grant. Most grants of a consumer have the same terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// The version of the policy.
     pub policy_version: i32,
-    /// For how long after the lease nobody else is granted the key.
+    /// How long after the lease the key is granted to no other claim.
     pub grace: Span,
     /// For how long the claim may be held, renewals included.
     pub max_hold: Span,
-    /// What becomes of the claim when it expires.
+    /// What happens to the claim when it expires.
     pub on_expiry: OnExpiry,
-    /// The retention of what is completed.
+    /// The retention of completed entries.
     pub retention: Span,
-    /// The retention of what has failed for good.
+    /// The retention of entries that have failed for good.
     pub failed_retention: Span,
-    /// The retention of what nobody claims any more.
+    /// The retention of entries that no client claims any more.
     pub abandoned_retention: Span,
 }
 
@@ -38,7 +39,7 @@ impl Terms {
 }
 
 impl Entry {
-    /// The terms of its current or last claim.
+    /// The terms of the entry's current or last claim.
     #[must_use]
     pub fn terms(&self) -> Terms {
         Terms {

@@ -1,22 +1,24 @@
-//! `token_offset`: what an operator adds to the store's clock where it is behind, so that tokens go on growing.
+//! `token_offset`: what an operator adds to the store's clock where it is behind, so that tokens go on
+//! growing.
 
 use super::clock_fault::ClockFault;
 use super::reason::{Reason, Rejection, Violation};
 use super::{Reading, Span, TOKEN_MAX};
 
-/// By how much it may be raised at once: a slip of the hand must not use up the tokens.
+/// By how much one call may raise it: a typing mistake must not use up the tokens.
 pub const TOKEN_OFFSET_STEP_MAX: Span = Span::from_days(366);
-/// The highest that it may ever be: a hundred years.
+/// The highest value that it may ever have: a hundred years.
 pub const TOKEN_OFFSET_MAX: Span = Span::from_days(36_500);
-/// For how long the clock must be able to go on before tokens come to [`TOKEN_MAX`].
+/// For how long the clock must be able to run before tokens reach [`TOKEN_MAX`].
 const LEFT_MIN: Span = Span::from_days(3_650);
 
-/// Decides whether the offset may be raised to `asked` at this reading of the clock and the present offset. An offset never
-/// falls: it is not raised where it does not help.
+/// Decides whether the offset may be raised to `asked` at this reading of the clock and the present offset.
+/// An offset never falls, so it is not raised where that does not help.
 ///
 /// # Errors
-/// `STORE_CLOCK_BEHIND` where the clock shows an instant before the date of the release, `VERSION_MISMATCH` where the operator looked at another offset, `INVALID_FIELD` where the new one is not
-/// higher, or beyond a bound.
+/// `STORE_CLOCK_BEHIND` where the clock shows an instant before the date of the release, `VERSION_MISMATCH`
+/// where the operator saw another offset, `INVALID_FIELD` where the new one is not higher, or is beyond a
+/// bound.
 pub fn raise_token_offset(reading: &Reading, expected: Span, asked: Span) -> Result<(), Rejection> {
     let (now, present) = (reading.now, Span(reading.token_offset));
     if reading.before_release() {
@@ -40,7 +42,7 @@ pub fn raise_token_offset(reading: &Reading, expected: Span, asked: Span) -> Res
             present.micros()
         )
     } else if step > TOKEN_OFFSET_STEP_MAX.micros() {
-        "is more than 366 days above the present one, the most that it may be raised at once".to_owned()
+        "is more than 366 days above the present one, the most that one call may raise it".to_owned()
     } else if asked > TOKEN_OFFSET_MAX {
         "is more than 36500 days, the highest that it may ever be".to_owned()
     } else if (now + asked + LEFT_MIN).micros() > TOKEN_MAX {
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_only_grows_from_what_was_seen_and_within_its_bounds() {
+    fn raise_accepts_only_growth_from_the_seen_offset_within_bounds() {
         let (day, step, max) = (Span::from_days(1), TOKEN_OFFSET_STEP_MAX, TOKEN_OFFSET_MAX);
         let below = Span(max.micros() - step.micros());
         let none = Span::ZERO;
@@ -90,9 +92,9 @@ mod tests {
         }
     }
 
-    /// Wherever it stands at its highest, tokens last for a hundred years from today.
+    /// At the highest offset, tokens last for a hundred years from today.
     #[test]
-    fn the_highest_offset_leaves_tokens() {
+    fn highest_offset_leaves_tokens() {
         assert!((NOW + TOKEN_OFFSET_MAX + Span::from_days(36_500)).micros() < TOKEN_MAX);
     }
 }

@@ -10,16 +10,17 @@ pub struct UnreadableEntry {
     pub key: KeyHash,
     /// The first column that cannot be read.
     pub column: &'static str,
-    /// For the log: table, column and key, and why. It may hold the text of a driver, which never leaves the server.
+    /// For the log: table, column and key, and the cause. It may contain the text of a driver, which never
+    /// leaves the server.
     pub problem: String,
-    /// What stands in its version; `None` if that column itself cannot be read.
+    /// Its version; `None` if that column itself cannot be read.
     pub version: Option<i64>,
-    /// What stands in its token; `None` if that column itself cannot be read.
+    /// Its token; `None` if that column itself cannot be read.
     pub token: Option<i64>,
 }
 
 impl UnreadableEntry {
-    /// What every call about the entry is answered.
+    /// The answer to every call about the entry.
     #[must_use]
     pub fn rejection(&self) -> Rejection {
         Rejection::new(
@@ -33,8 +34,8 @@ impl UnreadableEntry {
     }
 }
 
-/// Whether a stored token or version leaves a higher one for the next change. Both are made of the store's clock: one that is
-/// higher, or below zero, was never written by the ledger.
+/// Whether a stored token or version leaves a higher one for the next change. Both are made of the store's
+/// clock: a higher one, or one below zero, was never written by the ledger.
 #[must_use]
 pub fn leaves_a_higher_one(value: i64) -> bool {
     (0..TOKEN_MAX).contains(&value)

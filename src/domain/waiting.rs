@@ -1,5 +1,6 @@
-//! Waiting for a verdict: docs/contract.md, section 4, "Waiting". Which answers a call waits for, what a look at an
-//! entry means to the calls that wait for its key, and how an answer changes that is given later than it was found.
+//! Waiting for a verdict: docs/contract.md, section 4, "Waiting". Which answers a call waits for, what a read
+//! of the entry means to the calls that wait for its key, and how an answer changes that is given later than
+//! it was found.
 
 use super::entry::{Claimant, Entry, State};
 use super::reply::{Answer, Reply, Verdict};
@@ -12,11 +13,11 @@ pub enum Awaited {
     Holder(Span),
     /// The next attempt is due after this time.
     Due(Span),
-    /// A Lookup: the entry is not COMPLETED, `FAILED_TERMINAL` or PARKED.
+    /// The caller is a Lookup: the entry is not COMPLETED, `FAILED_TERMINAL` or PARKED.
     Settled,
 }
 
-/// What a call with this answer waits for, if it may wait this long. `None` if it is answered immediately.
+/// What a call with this answer waits for, if it may wait this long; `None` if it is answered immediately.
 #[must_use]
 pub fn awaited(answer: &Answer, left: Span) -> Option<Awaited> {
     if left <= Span::ZERO {
@@ -48,7 +49,8 @@ pub fn awaited(answer: &Answer, left: Span) -> Option<Awaited> {
     }
 }
 
-/// Whether a look that is refused for this reason is repeated at the next poll: nothing is wrong with the call.
+/// Whether a look that is refused for this reason is repeated at the next poll: nothing is wrong with the
+/// call.
 #[must_use]
 pub fn is_repeated(reason: Reason) -> bool {
     matches!(reason, Reason::Overloaded | Reason::OutcomeUnknown | Reason::StoreUnavailable)
@@ -57,7 +59,7 @@ pub fn is_repeated(reason: Reason) -> bool {
 /// What an entry means to the calls that wait for its key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sight {
-    /// No Claim will be granted: the message is done, given up, or waits for a person.
+    /// No Claim will be granted: the message is done, was given up, or waits for a person.
     Settled,
     /// The next Claim may be granted.
     Claimable,
@@ -86,7 +88,7 @@ pub fn sight(entry: Option<&Entry>, now: StoreTime) -> Sight {
     }
 }
 
-/// The answer as it is given this long after the look that found it.
+/// The answer, adjusted by the time that has passed since the look that found it.
 ///
 /// # Errors
 /// That of the answer.
@@ -95,7 +97,8 @@ pub fn answered_after(answer: Answer, passed: Span) -> Answer {
     with_waits(answer, &left, &left)
 }
 
-/// The answer to a call that another server, or this one a little later, lets wait: it is repeated soon.
+/// The answer to a call whose wait is left to another server, or to this one a little later: the client
+/// repeats it soon.
 ///
 /// # Errors
 /// That of the answer.
@@ -103,7 +106,7 @@ pub fn answered_to_repeat(answer: Answer, soon: Span) -> Answer {
     with_waits(answer, &|retry_after| retry_after.min(soon), &|lease| lease)
 }
 
-/// The answer with other waits. An error keeps its own.
+/// The answer with other remaining times. An error keeps its own.
 fn with_waits(mut answer: Answer, retry: &dyn Fn(Span) -> Span, lease_left: &dyn Fn(Span) -> Span) -> Answer {
     let verdict = match &mut answer {
         Ok(Reply::Verdict(verdict)) => Some(verdict),
@@ -133,7 +136,7 @@ fn with_waits(mut answer: Answer, retry: &dyn Fn(Span) -> Span, lease_left: &dyn
 }
 
 #[cfg(test)]
-#[allow(clippy::unnecessary_wraps, reason = "what is awaited is an answer")]
+#[allow(clippy::unnecessary_wraps, reason = "the function takes and returns an answer")]
 mod tests {
     use uuid::Uuid;
 
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn in_progress_and_a_backoff_that_ends_in_time_are_awaited_and_all_else_is_not() {
+    fn only_in_progress_and_a_due_backoff_are_awaited() {
         let wait = Span::from_secs(5);
         let suppressed = Verdict::Suppressed { replay_run: "r".into() };
         let failed = Verdict::Failed { error: String::new(), failed_at: StoreTime(0) };
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_an_entry_tells_who_may_be_answered() {
+    fn sight_of_an_entry_shows_which_calls_are_answered() {
         let now = StoreTime(1_000_000_000);
         let claimant = Claimant { claim_id: Uuid::nil(), principal: "p".into(), owner: "o".into() };
         let blank = Entry::blank(&Key::new("c", "s", "1"), &Policy::default(), now);
@@ -213,7 +216,7 @@ mod tests {
             (Some(later.clone()), now, Sight::NotDue(SECOND)),
             (Some(later), now + SECOND, Sight::Claimable),
             (Some(held.clone()), now, Sight::Held(claimant.clone(), SECOND + SECOND)),
-            // In grace it is held, and over when a Claim may take it.
+            // In grace it counts as held, and the wait is over when a Claim may take it.
             (Some(held.clone()), now + SECOND, Sight::Held(claimant, SECOND)),
             (Some(held), now + SECOND + SECOND, Sight::Claimable),
         ] {
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_given_later_have_shorter_waits() {
+    fn later_answers_have_shorter_waits() {
         let (three, two) = (Span::from_secs(3), Span::from_secs(2));
         assert_eq!(answered_after(in_progress(three), SECOND), in_progress(two));
         assert_eq!(answered_after(backoff(SECOND), three), backoff(Span::ZERO), "never below zero");

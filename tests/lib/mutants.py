@@ -16,7 +16,7 @@ class Mutant:
 
 CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
-ENTRANCE = "src/domain/entrance.rs"
+PRECONDITIONS = "src/domain/preconditions.rs"
 OPERATE = "src/domain/operate.rs"
 BATCH = "src/ledger/claims/round/mod.rs"
 PG_AUDIT = "src/store/postgres/audit.rs"
@@ -1428,16 +1428,16 @@ MUTANTS = [
         ("src/server/supervisor.rs", "(within / 2)", "(within * 2)"),
     ]),
     Mutant("Z1", "a demanded age is not asked for", "demands::", [
-        (ENTRANCE, "policy.occurred_at == OccurredAtMode::Require && claim", "false && claim"),
+        (PRECONDITIONS, "policy.occurred_at == OccurredAtMode::Require && claim", "false && claim"),
     ]),
     Mutant("Z2", "a server that demands stated windows takes a policy without", "demands::", [
         ("src/ledger/policies/set.rs", "live.window_required && policy", "false && policy"),
     ]),
     Mutant("Z3", "a suppressing run acknowledges after its end", "replays::", [
-        (ENTRANCE, "Some(match held_back(policy, now) {", "Some(match held_back(policy, StoreTime(0)) {"),
+        (PRECONDITIONS, "Some(match held_back(policy, now) {", "Some(match held_back(policy, StoreTime(0)) {"),
     ]),
     Mutant("Z4", "a run that is over grants", "replays::", [
-        (ENTRANCE, "(now > policy.run.grants_until())", "(false && now > policy.run.grants_until())"),
+        (PRECONDITIONS, "(now > policy.run.grants_until())", "(false && now > policy.run.grants_until())"),
     ]),
     Mutant("Z5", "a shorter retention leaves runs open", "replays::runs", [
         ("src/store/postgres/replays.rs", "AND u.ends_at > r.ends_at", "AND u.ends_at > r.ends_at AND false"),
@@ -1665,7 +1665,7 @@ MUTANTS = [
         ("src/ledger/operators/places.rs", "may.min_by_key(|queue| queue.turn)", "may.max_by_key(|queue| queue.turn)"),
     ]),
     Mutant("Y10", "one principal may have all replay runs that others leave free", "replays::runs", [
-        ("src/domain/run_room.rs", ".div_ceil(2)", ".div_ceil(1)"),
+        ("src/domain/run_limits.rs", ".div_ceil(2)", ".div_ceil(1)"),
     ]),
     Mutant("Y11", "a run with entries is swept as an empty one", "replays::runs", [
         ("src/store/sqlite/replays.rs", "n.name = s.consumer || char(31) || s.name", "n.name = s.consumer || s.name"),
@@ -1958,7 +1958,7 @@ MUTANTS = [
         ("src/wire/errors.rs", "Some(\"source\" | \"id\")", "Some(\"source\" | \"id\" | \"consumer\")"),
     ]),
     Mutant("R28", "a suppressing run acknowledges under a hold", "replays::", [
-        (ENTRANCE, "policy.holds_back().then_some(", "(policy.holds_back() && policy.run == Standing::Live).then_some("),
+        (PRECONDITIONS, "policy.holds_back().then_some(", "(policy.holds_back() && policy.run == Standing::Live).then_some("),
     ]),
     Mutant("R29", "the settlement of a mistyped run raises an alarm", "settle_table", [
         (SETTLE, "let mistyped_run = key.is_of_run() &&", "let mistyped_run = false && key.is_of_run() &&"),
@@ -2048,7 +2048,7 @@ MUTANTS = [
         ("src/ledger/mod.rs", "if matches!(command, Command::Lookup) { Ok(())", "if matches!(command, Command::Settle(..)) { Ok(())"),
     ]),
     Mutant("LK3", "a Lookup is held back by what holds grants back", "lookups", [
-        (LOOKUP, "    let answer = without_entry(context.policy)", "    if let Some(reason) = super::entrance::held_back(context.policy, context.now) {\n        return Decision::read(Err(refusal(reason)));\n    }\n    let answer = without_entry(context.policy)"),
+        (LOOKUP, "    let answer = without_entry(context.policy)", "    if let Some(reason) = super::preconditions::held_back(context.policy, context.now) {\n        return Decision::read(Err(refusal(reason)));\n    }\n    let answer = without_entry(context.policy)"),
     ]),
     Mutant("LK4", "of a full queue Lookups are refused no earlier than Claims", "claims::queue", [
         (LANE, "Lane::Lookup => 8,", "Lane::Lookup => 10,"),

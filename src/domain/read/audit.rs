@@ -2,7 +2,7 @@
 
 use crate::domain::{KeyHash, RequestDigest, StoreTime};
 
-/// What stands between a consumer and a request's id in the store. The edge refuses control characters in both.
+/// Separates a consumer and a request's id in the store. The edge refuses control characters in both.
 const SEPARATOR: char = '\u{1f}';
 
 /// What an operator did: written in the transaction of the change itself.
@@ -10,38 +10,39 @@ const SEPARATOR: char = '\u{1f}';
 pub struct AuditEvent {
     /// The operator's own id of the request: unique among the requests of the consumer.
     pub request_id: String,
-    /// When, by the store's clock.
+    /// When the change was made, by the store's clock.
     pub at: StoreTime,
-    /// Who, as authenticated.
+    /// The authenticated operator.
     pub actor: String,
-    /// What.
+    /// The change.
     pub action: String,
-    /// The consumer that it concerned, to which the request's id belongs. Empty: none, so that the id belongs to the
-    /// operators of all consumers.
+    /// The consumer that the change concerned, in whose namespace the request's id is unique. Empty if the
+    /// change concerned no single consumer; the id is then unique among the operators of all consumers.
     pub consumer: String,
-    /// The entry that it concerned. Its names are not repeated here: an erased entry stays erased.
+    /// The entry that the change concerned. The names of its key are not stored here: an erased entry stays
+    /// erased.
     pub key: Option<KeyHash>,
-    /// Why.
+    /// The stated reason.
     pub reason: String,
-    /// What stood there before, as JSON; `None`: nothing.
+    /// The state before the change, as JSON; `None` if there was none.
     pub before: Option<String>,
-    /// What stood there after, as JSON; `None`: nothing.
+    /// The state after the change, as JSON; `None` if there is none.
     pub after: Option<String>,
-    /// The digest of the request, which no call shows. `None`: the event was written by a version that kept no digest
-    /// and had one namespace of ids for all consumers.
+    /// The digest of the request, which no call shows. `None` if the event was written by a version that
+    /// stored no digest and had one namespace of ids for all consumers.
     pub digest: Option<RequestDigest>,
 }
 
 impl AuditEvent {
-    /// Whether this request wrote the event. A request whose digest was not kept is never the same: to refuse a repeat
-    /// is safe, to answer another request with OK is not. The actor does not count: a repeat by another operator, or
-    /// under a renewed credential, changes nothing either.
+    /// Whether this request wrote the event. A request without a stored digest never counts as the same: to
+    /// refuse a repeat is safe, to answer another request with OK is not. The actor does not count: a repeat
+    /// by another operator, or under a renewed credential, changes nothing either.
     #[must_use]
     pub fn is_of(&self, digest: &RequestDigest) -> bool {
         self.digest.as_ref() == Some(digest)
     }
 
-    /// The id under which the store has the event: unique among all consumers.
+    /// The id of the event in the store: unique among all consumers.
     #[must_use]
     pub fn stored_id(&self) -> String {
         match self.digest {
@@ -50,23 +51,23 @@ impl AuditEvent {
         }
     }
 
-    /// The id under which the store has the event of a consumer's request.
+    /// The id, in the store, of the event of a consumer's request.
     #[must_use]
     pub fn id_of(consumer: &str, request_id: &str) -> String {
         format!("{consumer}{SEPARATOR}{request_id}")
     }
 
-    /// The request's id, of the id under which the store has its event.
+    /// The request's id, derived from the stored id of its event.
     #[must_use]
     pub fn request_id_of(stored_id: &str) -> &str {
         stored_id.split_once(SEPARATOR).map_or(stored_id, |(_, request_id)| request_id)
     }
 }
 
-/// Whose audit events.
+/// Whose audit events to list.
 #[derive(Clone, Debug, Default)]
 pub enum AuditOf {
-    /// Everybody's.
+    /// Those of all consumers.
     #[default]
     All,
     /// Those that concern this consumer.
@@ -78,11 +79,11 @@ pub enum AuditOf {
 /// A page of audit events, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct AuditListing {
-    /// Whose.
+    /// Whose events.
     pub of: AuditOf,
-    /// Only those before this place: an instant, and the [`AuditEvent::stored_id`] of an event.
+    /// Only those before this position: an instant, and the [`AuditEvent::stored_id`] of an event.
     pub before: Option<(StoreTime, String)>,
-    /// How many.
+    /// The maximum number of events.
     pub limit: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The store's clock, as it was read.
+//! Readings of the store's clock.
 
 use crate::domain::{Span, StoreTime, TOKEN_MAX};
 
@@ -9,18 +9,18 @@ pub struct Reading {
     pub now: StoreTime,
     /// The operator's number that is added to the clock for tokens.
     pub token_offset: i64,
-    /// The highest reading of clock + offset known before this one; 0: there was none.
+    /// The highest reading of clock + offset known before this one; 0 if there was none.
     pub mark: i64,
-    /// What a clock that is right may show.
+    /// The bounds of a sound reading.
     pub limits: ClockLimits,
 }
 
-/// What a clock that is right may show.
+/// The bounds of a sound reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockLimits {
-    /// No earlier instant.
+    /// The earliest instant that is possible.
     pub earliest: StoreTime,
-    /// No reading further ahead of the mark.
+    /// The farthest that a reading may be ahead of the mark.
     pub jump_max: Span,
 }
 
@@ -29,13 +29,13 @@ impl ClockLimits {
     pub const NONE: ClockLimits = ClockLimits { earliest: StoreTime(i64::MIN), jump_max: Span(i64::MAX) };
 }
 
-/// How far below the highest token the clock must stay, so that every grant of a batch has a token.
+/// How far below the highest token the clock must stay, so that every grant of a batch gets a token.
 const ROOM: i64 = 1_000_000;
 /// The highest reading of clock + offset from which tokens are made.
 pub const TOKEN_CLOCK_MAX: i64 = TOKEN_MAX - ROOM;
 
 impl Reading {
-    /// Clock + offset: what a token of now is made of.
+    /// Clock + offset: the number from which a token is made now.
     #[must_use]
     pub fn token_clock(&self) -> i64 {
         self.now.micros().saturating_add(self.token_offset)
@@ -60,7 +60,8 @@ impl Reading {
         behind_mark.max(self.limits.earliest.micros().saturating_sub(self.now.micros()))
     }
 
-    /// The clock has jumped: it is further ahead of its mark than a clock that is right can be, or so far that tokens end.
+    /// The clock has jumped ahead: it is further ahead of its mark than a correct clock can be, or so far
+    /// that no tokens are left.
     #[must_use]
     pub fn ahead(&self) -> bool {
         self.ahead_by() > 0
@@ -74,7 +75,7 @@ impl Reading {
         if jumped || self.token_clock() > TOKEN_CLOCK_MAX { by } else { 0 }
     }
 
-    /// Whether new tokens may be made of it, and whether it may become the mark.
+    /// Whether new tokens may be made of this reading, and whether it may become the mark.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         !self.behind() && !self.ahead()
@@ -86,13 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_sound_between_its_limits() {
+    fn clock_is_sound_between_its_limits() {
         const DAY: i64 = 86_400_000_000;
         let limits = ClockLimits { earliest: StoreTime(1_000 * DAY), jump_max: Span(367 * DAY) };
         for (now, offset, mark, limits, behind, ahead) in [
             (1_000 * DAY, 0, 0, limits, false, false),
             (1_000 * DAY - 1, 0, 0, limits, true, false),
-            // An offset makes no early clock right.
+            // No offset corrects a clock that is too early.
             (1_000 * DAY - 1, DAY, 0, limits, true, false),
             (1_500 * DAY, 0, 1_500 * DAY + 1, limits, true, false),
             (1_500 * DAY, 1, 1_500 * DAY + 1, limits, false, false),

@@ -1,22 +1,22 @@
-//! What operators ask for: lists and counts.
+//! Lists and counts for operators.
 
 use super::Reading;
 use crate::domain::{Entry, KeyHash, Namespace, State, StoreTime, UnreadableEntry};
 
-/// Which entries of one consumer: those that fit all of it.
+/// Which entries of one consumer: those that match every field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryFilter {
     /// The consumer.
     pub consumer: String,
-    /// The replay run; empty: live.
+    /// The replay run; empty if live.
     pub replay_run: String,
     /// Only of this source.
     pub source: Option<String>,
     /// Only ids that begin with this.
     pub id_prefix: String,
-    /// Only in these states: numbers of `EntryState`. Empty: all.
+    /// Only in these states: numbers of `EntryState`. Empty for all.
     pub states: Vec<i16>,
-    /// Only parked for these causes: numbers of `ParkCause`. Empty: all.
+    /// Only parked for these causes: numbers of `ParkCause`. Empty for all.
     pub causes: Vec<i16>,
     /// Only claims whose lease and grace are over.
     pub expired: bool,
@@ -60,82 +60,83 @@ impl EntryFilter {
 pub struct Listing {
     /// Which entries.
     pub filter: EntryFilter,
-    /// The newest first; else the oldest.
+    /// The newest first; otherwise the oldest.
     pub newest_first: bool,
     /// Only after this place, in the order of the listing.
     pub after: Option<(StoreTime, KeyHash)>,
-    /// How many entries at the most, up to 1,000.
+    /// The maximum number of entries, up to 1,000.
     pub limit: usize,
 }
 
-/// The page.
+/// A page.
 #[derive(Debug)]
 pub struct Listed {
-    /// The clock at the time.
+    /// The reading of the store's clock.
     pub reading: Reading,
-    /// What the page shows, in the order of the listing.
+    /// The rows of the page, in the order of the listing.
     pub rows: Vec<ListedRow>,
-    /// Where to go on; none: there is no more.
+    /// The position from which to continue; `None` if this is the last page.
     pub next: Option<(StoreTime, KeyHash)>,
 }
 
 /// A row of a page.
 #[derive(Debug)]
 pub struct ListedRow {
-    /// Where it stands in the order of the listing.
+    /// Its position in the order of the listing.
     pub place: (StoreTime, KeyHash),
-    /// Its entry, or why that cannot be read.
+    /// Its entry, or why the entry cannot be read.
     pub entry: Result<Entry, UnreadableEntry>,
 }
 
-/// How many entries of a consumer are in a state.
+/// The number of a consumer's entries in one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
     /// The consumer.
     pub consumer: String,
     /// The state.
     pub state: State,
-    /// How many, of those that were looked at.
+    /// The number among those that were looked at.
     pub count: i64,
     /// When the oldest of them was created; `None` if none was found among those that were looked at.
     pub oldest: Option<StoreTime>,
-    /// How many of them have one attempt left at the most.
+    /// The number of them that have at most one attempt left.
     pub near_exhaustion: i64,
-    /// There are more than are looked at.
+    /// There are more entries than are looked at.
     pub at_least: bool,
 }
 
-/// How many claims of a consumer are expired.
+/// The number of a consumer's claims that are expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
     /// The consumer.
     pub consumer: String,
-    /// How many.
+    /// The number of claims.
     pub count: i64,
-    /// When lease and grace of the first of them were over.
+    /// When lease and grace of the first of them ended.
     pub since: StoreTime,
 }
 
-/// Consumers, counted.
+/// Counts by consumer.
 #[derive(Debug)]
 pub struct Summary {
-    /// The clock at the time.
+    /// The reading of the store's clock.
     pub reading: Reading,
-    /// All that is not COMPLETED: exactly, up to the bound of the count.
+    /// All entries that are not COMPLETED: exactly, up to the bound of the count.
     pub counts: Vec<Count>,
     /// Expired claims among these.
     pub expired: Vec<Expired>,
-    /// How many have an effect that two claims have reported as done, exactly; of a consumer that is not listed, none.
+    /// The number of entries whose effect two claims have reported as done, exactly, by consumer; a consumer
+    /// that is not listed has 0.
     pub doubled: Vec<(String, i64)>,
-    /// How many are COMPLETED.
+    /// The number of COMPLETED entries, by consumer.
     pub completed: Vec<(String, i64)>,
-    /// The numbers of COMPLETED ones are estimates.
+    /// The numbers of COMPLETED entries are estimates.
     pub estimated: bool,
-    /// How many names are stored, of all consumers.
+    /// The number of stored names, of all consumers.
     pub names: NameCounts,
 }
 
-/// How many names are stored: none of them is ever forgotten, since entries and servers know them by their numbers.
+/// The number of stored names. A name is never forgotten, since entries and servers refer to it by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameCounts {
     /// Consumers, and consumers in a replay run.

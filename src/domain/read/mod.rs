@@ -1,4 +1,4 @@
-//! What the store is read for, and what it shows: readings of its clock, pages, counts, the audit.
+//! Results of reading the store: readings of its clock, pages, counts, the audit.
 
 mod audit;
 mod clock;

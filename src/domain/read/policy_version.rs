@@ -7,14 +7,14 @@ use crate::domain::StoreTime;
 pub struct PolicyVersion {
     /// The consumer.
     pub consumer: String,
-    /// From 1 on.
+    /// The version, from 1 on.
     pub version: i32,
-    /// The policy as JSON; none: with this version it was deleted.
+    /// The policy as JSON; `None` if this version deleted it.
     pub policy: Option<String>,
     /// When it came into force, by the store's clock.
     pub created_at: StoreTime,
-    /// Who brought it, as authenticated.
+    /// The authenticated operator who set it.
     pub actor: String,
-    /// Why.
+    /// The stated reason.
     pub reason: String,
 }

@@ -1,26 +1,26 @@
-//! How many replay runs a consumer and a principal may have, so that none of them takes the room of all. See
-//! docs/contract.md, section 8.
+//! Limits of replay runs: how many a consumer and a principal may have, so that none of them uses up the
+//! limit of all. See docs/contract.md, section 8.
 
 use super::reason::{Reason, Rejection};
 
-/// How many runs that count a consumer may have, and all consumers together. A run counts until the purge has taken all
-/// of its entries.
+/// The number of counted runs that a consumer may have, and all consumers together. A run counts until the
+/// purge has removed all of its entries.
 const RUNS_MAX: (usize, usize) = (1_000, 10_000);
 
-/// The runs that count.
+/// The number of counted runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCounts {
-    /// Those of the consumer that gets one more.
+    /// Those of the consumer for which a run is created.
     pub of_consumer: usize,
-    /// Those that the principal has created that creates one more, of whichever consumers.
+    /// Those of all consumers that the creating principal has created.
     pub of_principal: usize,
     /// All of them.
     pub of_all: usize,
 }
 
 impl RunCounts {
-    /// Whether there is room for one more. A consumer and a principal may have half of what the others leave free: so
-    /// none of them takes the last place, and each that comes finds some.
+    /// Whether one more run may be created. A consumer and a principal may each have half of what the others
+    /// leave free: so none of them takes the last place, and each newcomer finds some.
     ///
     /// # Errors
     /// `STATE_NOT_ALLOWED`, with the bound and whose it is.
@@ -68,7 +68,7 @@ mod tests {
                 [0, 5_000, 5_000],
                 "token:one has created 5000 replay runs that still count, and 5000 are",
             ),
-            ("another principal beside it", [0, 0, 5_000], ""),
+            ("next to another principal", [0, 0, 5_000], ""),
             ("half of the rest", [0, 2_499, 7_499], ""),
             ("and no more", [0, 2_500, 7_500], "2500 are the most now"),
             ("more than its share", [0, 5_000, 7_500], "3750 are the most now"),

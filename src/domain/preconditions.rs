@@ -1,5 +1,5 @@
-//! What stands before the table of claims: demands of the policy, the key's replay run, and what holds grants back. See
-//! docs/contract.md, sections 4 and 8.
+//! Preconditions of a claim, checked before its entry: demands of the policy, the key's replay run, and holds
+//! on grants. See docs/contract.md, sections 4 and 8.
 
 use super::command::Claim;
 use super::hold::held_consumers;
@@ -9,19 +9,20 @@ use super::replay::{RunMode, Standing};
 use super::reply::{Answer, Reply, Verdict};
 use super::{Key, Policy, StoreTime};
 
-/// What is answered whatever the entry is; none: the entry decides.
+/// What a claim is answered whatever its entry is; `None` if the entry decides.
 pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: StoreTime) -> Option<Answer> {
     if let Some(rejection) = lacks(claim, policy) {
         return Some(Err(rejection));
     }
     match policy.run {
         Standing::Live | Standing::Known { mode: RunMode::Rebuild, .. } => None,
-        // The runs are read with the policies: where those are too old, so is the list of runs, and the run may exist.
+        // The runs are read together with the policies: where the policies are too old, so is the list of runs,
+        // and the run may exist.
         Standing::Unknown if matches!(policy.doubt, Doubt::Stale | Doubt::Lost) => {
             Some(Err(refusal_by(policy, Reason::StoreUnavailable)))
         }
         Standing::Unknown => Some(Err(refusal(Reason::ReplayRunUnknown))),
-        // A message that is acknowledged unprocessed is lost: what holds a grant back holds this back.
+        // A message that is acknowledged unprocessed is lost: whatever stops a grant also stops this answer.
         Standing::Known { mode: RunMode::Suppress, .. } => Some(match held_back(policy, now) {
             Some(reason) => Err(refusal_by(policy, reason)),
             None => Ok(Reply::Verdict(Verdict::Suppressed { replay_run: key.replay_run().to_owned() })),
@@ -29,8 +30,8 @@ pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: Stor
     }
 }
 
-/// What the policy demands of every claim, and this one does not say. While nobody can know the policy, nobody can
-/// know that either.
+/// What the policy demands of every claim and this claim lacks. `None` while the policy is in doubt: its
+/// demands are then unknown.
 pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
     let wrong = |field: &str, text: &str| Violation { field: field.into(), description: text.into() };
     let mut violations = Vec::new();
@@ -49,7 +50,7 @@ pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
     Some(doubtful(policy).map_or_else(|| Rejection::invalid(violations), |reason| refusal_by(policy, reason)))
 }
 
-/// Why nobody can know whether the policy holds grants back.
+/// Why it is unknown whether the policy stops grants; `None` if it is known.
 pub(super) fn doubtful(policy: &Policy) -> Option<Reason> {
     match policy.doubt {
         Doubt::None => None,
@@ -58,7 +59,7 @@ pub(super) fn doubtful(policy: &Policy) -> Option<Reason> {
     }
 }
 
-/// Why the policy grants nothing now, and parks nothing in place of a grant.
+/// Why the policy grants nothing now, and parks nothing in place of a grant; `None` if it grants.
 pub(super) fn held_back(policy: &Policy, now: StoreTime) -> Option<Reason> {
     doubtful(policy)
         .or(policy.holds_back().then_some(Reason::ConsumerDisabled))
@@ -67,7 +68,7 @@ pub(super) fn held_back(policy: &Policy, now: StoreTime) -> Option<Reason> {
             .then_some(Reason::ReplayForbidden))
 }
 
-/// The refusal of a grant that [`held_back`] does not allow, and what to do.
+/// The refusal of a grant that [`held_back`] does not allow, with what to do.
 pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
     if reason == Reason::StoreUnavailable && policy.doubt == Doubt::Lost {
         return Rejection::new(
@@ -85,7 +86,7 @@ pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
     }
 }
 
-/// A refusal for this reason, and what to do.
+/// A refusal for this reason, with what to do.
 pub(super) fn refusal(reason: Reason) -> Rejection {
     let why = if reason == Reason::ConsumerDisabled {
         "the consumer's policy is `disabled`: no new grants until an operator enables it"
@@ -96,7 +97,7 @@ pub(super) fn refusal(reason: Reason) -> Rejection {
         "the policies could not be read for too long, and may have changed since; nothing was changed: try again \
          later"
     } else if reason == Reason::ReplayRunUnknown {
-        "nobody has created this replay run, so nothing is processed or acknowledged: an operator creates it \
+        "no operator has created this replay run, so nothing is processed or acknowledged: have one create it \
          (CreateReplayRun), or correct replay_run"
     } else if reason == Reason::ReplayRunClosed {
         "this replay run is closed or over, and grants nothing more: stop the replay, or have an operator create a \
