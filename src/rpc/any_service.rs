@@ -12,7 +12,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use super::door::{Hosts, HttpDoor, Methods, Translated};
-use super::edge::auth::Entrance;
+use super::edge::auth::CallOrigin;
 use super::edge::layer::{Edge, EdgeOptions};
 use super::edge::methods::methods;
 use super::edge::waits::HttpWaits;
@@ -54,8 +54,7 @@ where
         EdgeOptions { deadline_max, bytes_max: message_bytes_max, slow_call: deadline_max, bare: true };
     let (doors, waits) = (guard.clone(), HttpWaits::new(1_000, 0));
     let service_of = move |peer, account: Arc<_>, leaving| {
-        let entrance =
-            Entrance::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
+        let entrance = CallOrigin::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
         let services = Translated::new(service.clone());
         let edge = Edge::new(services, options, &calls, entrance, Traces::off());
         HttpDoor::new(edge, account, doors.clone(), methods.clone(), Hosts::default()).of_another_service()

@@ -7,22 +7,22 @@ use futures_util::FutureExt as _;
 use futures_util::future::{self, Either};
 use tonic::{Request, Response, Status};
 
-use super::edge::auth::{self, Caller};
-use super::waiting::{self, Waits};
+use super::edge::auth::{self, AuthenticatedCaller};
+use super::waiting::{self, WaitRequest};
 use crate::common::crash;
 use crate::common::yielding::map_in_chunks;
 use crate::domain::{Answer, Reason, Rejection, Reply, Submission, Violation};
 use crate::ledger::Ledger;
 use crate::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
 use crate::traces::CallSpan;
-use crate::wire::convert::{self, Asked};
+use crate::wire::convert::{self, ParsedCommand};
 use crate::wire::errors;
-use crate::wire::fields::{Limits, Part, canonical};
+use crate::wire::fields::{FieldScope, Limits, canonical};
 use crate::wire::fit;
 use crate::wire::lookup;
 use crate::wire::reasons::During;
 
-/// A command that its caller may ask for, or why it is refused.
+/// A command that the caller has the right to, or its refusal.
 type Allowed = Result<Submission, Rejection>;
 
 pub(super) struct LedgerRpc {
@@ -33,19 +33,20 @@ pub(super) struct LedgerRpc {
 }
 
 impl LedgerRpc {
-    /// A well-formed request, where its caller has the right. A refusal for a missing right is counted by then.
-    fn allowed(&self, caller: &Caller, asked: Asked) -> Allowed {
+    /// A valid request whose caller has the right. A refusal for a missing right has been counted already.
+    fn allowed(&self, caller: &AuthenticatedCaller, asked: ParsedCommand) -> Allowed {
         let asked = asked.map_err(|malformed| {
-            // A name on which the caller has no right is not counted as that consumer's.
+            // A malformed request for a consumer that the caller has no right on is not counted as that
+            // consumer's.
             self.ledger.note_malformed(&malformed, caller.may(&malformed.consumer));
             malformed.rejection
         })?;
         caller.allowed(asked.key.consumer())?;
         self.ledger.note_corrected(&asked);
-        Ok(caller.submits(asked))
+        Ok(caller.as_principal(asked))
     }
 
-    /// Carries out a command, or refuses what is none. The future has none of the request.
+    /// Carries out a command, or returns its refusal. The future keeps nothing of the request.
     fn submit(&self, asked: Allowed, span: CallSpan) -> impl Future<Output = Answer> {
         match asked {
             Ok(submission) => {
@@ -59,17 +60,18 @@ impl LedgerRpc {
         }
     }
 
-    /// Carries out one settlement: `read` makes a command of the request, `own` takes the RPC's own kind of answer out.
+    /// Carries out one settlement: `read` makes a command of the request, `own` takes the RPC's own kind of
+    /// answer out.
     fn settle<M, T>(
         &self,
         request: Request<M>,
-        read: fn(M, &Limits, Part) -> Asked,
+        read: fn(M, &Limits, FieldScope) -> ParsedCommand,
         own: fn(Outcome) -> Option<T>,
     ) -> impl Future<Output = Result<Response<T>, Status>> {
         let (_, extensions, message) = request.into_parts();
         let answer = match auth::caller(&extensions) {
             Ok(caller) => {
-                let asked = self.allowed(caller, read(message, &self.limits, Part::Whole));
+                let asked = self.allowed(caller, read(message, &self.limits, FieldScope::Whole));
                 Either::Left(self.submit(asked, caller.span.clone()))
             }
             Err(rejection) => Either::Right(future::ready(Err(rejection))),
@@ -81,7 +83,7 @@ impl LedgerRpc {
         })
     }
 
-    /// Submits what is well-formed as one batch; answers everything in order.
+    /// Submits the valid items as one batch; answers all items in order.
     async fn submit_all(&self, (asked, span): (Vec<Allowed>, CallSpan)) -> Result<Vec<Answer>, Rejection> {
         span.has_items(asked.len());
         let mut submissions = Vec::with_capacity(asked.len());
@@ -102,8 +104,8 @@ impl LedgerRpc {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(&mut take)).collect())
     }
 
-    /// Carries out a command that may wait for another verdict, or refuses what is none.
-    async fn submit_or_wait(&self, asked: Allowed, waits: Option<Waits>, span: CallSpan) -> Answer {
+    /// Carries out a command that may wait for another verdict, or returns its refusal.
+    async fn submit_or_wait(&self, asked: Allowed, waits: Option<WaitRequest>, span: CallSpan) -> Answer {
         match (asked, waits) {
             (Ok(submission), Some(waits)) => {
                 let answer = Box::pin(waiting::submit(&self.ledger, submission, span, waits));
@@ -113,11 +115,12 @@ impl LedgerRpc {
         }
     }
 
-    /// The command of a claim, and how it waits. Nothing else of the request stays in memory while the command waits.
+    /// The command of a claim, and how it waits. Nothing else of the request stays in memory while the
+    /// command waits.
     fn asked(
         &self,
         request: Request<proto::ClaimRequest>,
-    ) -> Result<(Allowed, Option<Waits>, CallSpan), Rejection> {
+    ) -> Result<(Allowed, Option<WaitRequest>, CallSpan), Rejection> {
         let (metadata, extensions, request) = request.into_parts();
         let caller = auth::caller(&extensions)?;
         let asked = convert::claim(
@@ -125,7 +128,7 @@ impl LedgerRpc {
             caller.principal(),
             &caller.traceparent,
             &self.limits,
-            Part::Whole,
+            FieldScope::Whole,
             false,
         );
         let allowed = self.allowed(caller, asked);
@@ -133,7 +136,7 @@ impl LedgerRpc {
         Ok((allowed, waits, caller.span.clone()))
     }
 
-    /// The same of a batch.
+    /// The commands of a batch of claims.
     async fn all_asked(
         &self,
         request: Request<proto::BatchClaimRequest>,
@@ -144,9 +147,9 @@ impl LedgerRpc {
         self.count(requests.len(), "requests")?;
         let mut seen = HashSet::with_capacity(requests.len());
         let read = |(index, request): (usize, proto::ClaimRequest)| {
-            let part = Part::Item { list: "requests", index };
+            let part = FieldScope::Item { list: "requests", index };
             caller.item(index)?;
-            // What is no UUID is refused for that.
+            // A text that is not a UUID is refused for that reason.
             let repeats = canonical(&request.claim_id).is_some_and(|id| !seen.insert(id));
             let asked = convert::claim(request, principal, traceparent, &self.limits, part, repeats);
             self.allowed(caller, asked)
@@ -164,7 +167,7 @@ impl LedgerRpc {
         self.count(requests.len(), "requests")?;
         let read = |(index, request): (usize, proto::LookupRequest)| {
             caller.item(index)?;
-            let part = Part::Item { list: "requests", index };
+            let part = FieldScope::Item { list: "requests", index };
             self.allowed(caller, lookup::asked(request, &self.limits, part))
         };
         Ok((map_in_chunks(requests.into_iter().enumerate(), read).await, caller.span.clone()))
@@ -288,7 +291,7 @@ impl LedgerService for LedgerRpc {
     ) -> Result<Response<proto::LookupResponse>, Status> {
         let (metadata, extensions, request) = request.into_parts();
         let caller = auth::caller(&extensions)?;
-        let asked = self.allowed(caller, lookup::asked(request, &self.limits, Part::Whole));
+        let asked = self.allowed(caller, lookup::asked(request, &self.limits, FieldScope::Whole));
         let waits = waiting::of(caller, &asked, self.max_wait, metadata);
         let answer = self.submit_or_wait(asked, waits, caller.span.clone()).await;
         Ok(Response::new(answer.and_then(lookup::response)?))

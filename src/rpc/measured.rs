@@ -1,24 +1,24 @@
-//! What the edge makes of messages and of answers, each by itself: for `benches` alone.
+//! The edge's conversions of messages and of answers, one by one: for `benches` alone.
 
 use crate::domain::Verdict;
 use crate::proto;
-use crate::wire::convert::{self, Asked};
-use crate::wire::fields::{Limits, Part};
+use crate::wire::convert::{self, ParsedCommand};
+use crate::wire::fields::{FieldScope, Limits};
 
-/// The command of a claim by anybody.
+/// The command of an anonymous claim.
 ///
 /// # Errors
 /// What is wrong with the message.
-pub fn claim_command(request: proto::ClaimRequest, limits: &Limits) -> Asked {
-    convert::claim(request, "anonymous", "", limits, Part::Whole, false)
+pub fn claim_command(request: proto::ClaimRequest, limits: &Limits) -> ParsedCommand {
+    convert::claim(request, "anonymous", "", limits, FieldScope::Whole, false)
 }
 
 /// The command of a completion.
 ///
 /// # Errors
 /// What is wrong with the message.
-pub fn complete_command(request: proto::CompleteRequest, limits: &Limits) -> Asked {
-    convert::complete(request, limits, Part::Whole)
+pub fn complete_command(request: proto::CompleteRequest, limits: &Limits) -> ParsedCommand {
+    convert::complete(request, limits, FieldScope::Whole)
 }
 
 /// The answer to a claim.

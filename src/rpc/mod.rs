@@ -25,7 +25,7 @@ use tonic_health::pb::health_server::HealthServer;
 
 use self::admin::AdminRpc;
 use self::door::{HttpDoor, Methods, Translated};
-use self::edge::auth::Entrance;
+use self::edge::auth::CallOrigin;
 use self::edge::health::HealthState;
 use self::edge::layer::{Edge, EdgeOptions};
 use self::edge::methods::methods;
@@ -54,25 +54,26 @@ pub(crate) use crate::wire::policy::{message as policy_message, stated as stated
 pub struct ServeOptions {
     /// The limits of fields and batches.
     pub limits: Limits,
-    /// How many connections may be open at once.
+    /// The maximum number of open connections.
     pub connections_max: usize,
-    /// How many of one address, and for how long.
+    /// The maximum number of connections of one address, and their lifetime.
     pub connections: ConnectionLimits,
-    /// What each principal may take.
+    /// The limits of each principal.
     pub principals: PrincipalLimits,
-    /// How many bytes the requests under way of one connection may take.
+    /// The bytes that the requests in progress of one connection may take.
     pub connection_bytes_max: usize,
-    /// How many bytes the requests under way of all connections may take, and half as many their answers.
+    /// The bytes that the requests in progress of all connections may take; their answers may take half as
+    /// many.
     pub server_bytes_max: usize,
-    /// How long a message of a request or an answer may wait without progress.
+    /// How long a message of a request or an answer may make no progress.
     pub stall_max: Duration,
-    /// The deadline of a call that brings none, and the longest of any.
+    /// The deadline of a call that states none, and the longest of any call.
     pub deadline_max: Duration,
-    /// From which time on the log tells of a call.
+    /// A call that takes at least this long is logged as slow.
     pub slow_call: Duration,
-    /// How long the server goes on serving after it says that it will not.
+    /// How long the server goes on serving after it reports that it will stop.
     pub drain_wait: Duration,
-    /// How long the calls under way may take after that.
+    /// How long the calls in progress may take after that.
     pub drain_max: Duration,
     /// How long a call may wait for another verdict.
     pub max_wait: Duration,
@@ -90,13 +91,14 @@ impl ServeOptions {
         }
     }
 
-    /// What refuses a batch of claims before it is decoded. One that is larger than any may be is refused for that.
+    /// The limit that refuses a batch of claims before it is decoded. A batch beyond every limit is refused
+    /// for its size.
     fn room_for_claims(&self, ledger: &Ledger) -> RoomForClaims {
         let (ledger, most) = (ledger.clone(), self.limits.batch_items);
         Box::new(move |claims| if claims <= most { ledger.room_for_claims(claims) } else { Ok(()) })
     }
 
-    /// The bounds of what calls hold.
+    /// The bounds of the memory of calls.
     fn account_limits(&self) -> AccountLimits {
         AccountLimits {
             connection_bytes_max: self.connection_bytes_max,
@@ -111,7 +113,7 @@ impl ServeOptions {
 /// Where a server listens.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For consumers; for operators too, where they have none of their own.
+    /// For consumers; also for operators, where `admin` is not set.
     pub public: TcpListener,
     /// For operators.
     pub admin: Option<TcpListener>,
@@ -119,11 +121,11 @@ pub struct Listeners {
     pub http: Option<TcpListener>,
     /// That of `admin`.
     pub admin_http: Option<TcpListener>,
-    /// By which names the HTTP doors may be called, where callers are anonymous.
+    /// The host names by which the HTTP doors may be called where callers are anonymous.
     pub hosts: Hosts,
 }
 
-/// Which services of ours a listener has.
+/// Which services of the ledger a listener has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offered {
     Both,
@@ -147,17 +149,17 @@ impl Offered {
 
 const LEDGER_SERVICE: &str = "idempotency.ledger.v1.LedgerService";
 const ADMIN_SERVICE: &str = "idempotency.ledger.v1.AdminService";
-/// Operators are few, and must come in while consumers take all places.
+/// Operators are few, and must be able to connect while consumers use all other connections.
 const ADMIN_CONNECTIONS_MAX: usize = 256;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The largest request of the services that are not the ledger's own: a name.
+/// The largest request of the services other than the ledger's own: a name.
 const NAME_BYTES_MAX: usize = 8 * 1_024;
 
-/// Serves until `stop` resolves, and drains: says `NOT_SERVING`, waits, ends the streams, finishes
-/// what was accepted. Says whether that was done within its time. `guard` knows who calls, and `traces` tells which calls
-/// are recorded.
+/// Serves until `stop` resolves, and then drains: reports `NOT_SERVING`, waits, ends the streams, and
+/// finishes the accepted calls. Returns whether that was done in time. `guard` authenticates callers, and
+/// `traces` decides which calls are recorded.
 ///
 /// # Errors
 /// Those of the transport.
@@ -190,12 +192,13 @@ pub async fn serve(
         let others = others(&ledger, &health, &options, offered)?;
         let (called, doors, calls) = (ledger.clone(), guard.clone(), Arc::clone(&calls));
         let (traces, waits) = (traces.clone(), Arc::clone(&waits));
-        // What calls count and share at every turn belongs to their connection: no other core needs it.
+        // The state that a connection's calls update at every poll belongs to the connection: no other core needs
+        // it.
         let service_of = move |peer, account, leaving| {
             let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Services::new(first, others.clone());
-            let entrance = Entrance::new(Authenticator::new(doors.clone(), peer), account, &waits, leaving);
-            Edge::new(services, edge, &calls, entrance, traces.clone())
+            let origin = CallOrigin::new(Authenticator::new(doors.clone(), peer), account, &waits, leaving);
+            Edge::new(services, edge, &calls, origin, traces.clone())
         };
         let accept = accept(permits, Protocols::Grpc);
         let (metrics, closing) = (ledger.metrics().clone(), closing.clone());
@@ -212,10 +215,10 @@ pub async fn serve(
         let service_of = move |peer, account: Arc<_>, leaving| {
             let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Translated::new(Services::new(first, others.clone()));
-            let entrance =
-                Entrance::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
+            let origin =
+                CallOrigin::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
             let edge =
-                Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, entrance, traces.clone());
+                Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, origin, traces.clone());
             HttpDoor::new(edge, account, doors.clone(), methods.clone(), hosts.clone())
         };
         let accept = accept(permits, Protocols::Http);
@@ -224,11 +227,11 @@ pub async fn serve(
         Ok::<_, BoxError>(run)
     };
     let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };
-    // HTTP has its connections of the same places: there are no more open files.
-    let permits = ConnectionPermits::new(options.connections_max, options.connections);
-    let admin_permits = ConnectionPermits::new(ADMIN_CONNECTIONS_MAX, options.connections);
-    let public = listening(listeners.public, &permits, offered)?;
-    let http = listeners.http.map(|listener| by_http(listener, &permits, offered)).transpose()?;
+    // The HTTP connections take permits from the same pool: there are no further file descriptors.
+    let places = ConnectionPermits::new(options.connections_max, options.connections);
+    let admin_places = ConnectionPermits::new(ADMIN_CONNECTIONS_MAX, options.connections);
+    let public = listening(listeners.public, &places, offered)?;
+    let http = listeners.http.map(|listener| by_http(listener, &places, offered)).transpose()?;
     let admin =
         listeners.admin.map(|listener| listening(listener, &admin_permits, Offered::Admin)).transpose()?;
     let admin_http = listeners.admin_http.map(|listener| by_http(listener, &admin_permits, Offered::Admin));
@@ -245,7 +248,7 @@ pub async fn serve(
     }
     tracing::info!(wait = ?options.drain_wait, "draining: not serving any more");
     follow.abort();
-    // Only once it has ended can it not say SERVING again.
+    // Only after it has ended can it not report SERVING again.
     let _ended = follow.await;
     health.drain();
     sleep(options.drain_wait).await;
@@ -269,7 +272,7 @@ pub async fn serve(
     }
 }
 
-/// Tells the health service what the store's probe finds.
+/// Reports the result of the store's probe to the health service.
 async fn follow(health: HealthState, ledger: Ledger) {
     let mut healthy = ledger.health();
     loop {
@@ -289,7 +292,7 @@ fn ledger_service(ledger: Ledger, options: &ServeOptions) -> LedgerServiceServer
         .send_compressed(Gzip)
 }
 
-/// All services but the ledger's own.
+/// All services except the ledger's own.
 fn others(
     ledger: &Ledger,
     health: &HealthState,
@@ -297,8 +300,8 @@ fn others(
     offered: Offered,
 ) -> Result<Routes, tonic_reflection::server::Error> {
     let bytes_max = options.limits.batch_bytes;
-    // Its answers are never compressed: health checks that clients of gRPC's core make by themselves say that they take
-    // gzip, and cannot read it. Then no server would be healthy.
+    // Its answers are never compressed: health checks that clients of gRPC's core make by themselves
+    // advertise gzip, but cannot read it. No server would then be healthy.
     let health_service =
         HealthServer::new(health.clone()).max_decoding_message_size(NAME_BYTES_MAX).accept_compressed(Gzip);
     let mut routes = Routes::new(health_service);
@@ -316,7 +319,7 @@ fn others(
     Ok(routes.prepare())
 }
 
-/// Reflection, both of its versions: it lists the services that are here.
+/// Reflection, both versions: it lists the services of this listener.
 fn with_reflection(routes: Routes, offered: Offered) -> Result<Routes, tonic_reflection::server::Error> {
     let descriptors = || {
         let builder = tonic_reflection::server::Builder::configure()

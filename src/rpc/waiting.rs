@@ -1,32 +1,32 @@
-//! Calls that wait for another verdict, as the edge knows them: until when, by which credential, and by whose account.
+//! Calls that wait for another verdict, at the edge: until when, with which credential, and on whose account.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tonic::metadata::MetadataMap;
 
-use super::edge::auth::Caller;
+use super::edge::auth::AuthenticatedCaller;
 use super::edge::waits::WaitPlace;
 use crate::domain::{Answer, Reason, Rejection, Span, Submission};
 use crate::ledger::{LEFT_MIN, Ledger, WaitEnds, WaitingCaller};
 use crate::traces::CallSpan;
 
-/// What the last look of a wait takes of the call's time.
+/// The time that is left for the last look of a wait.
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
-/// How a call waits.
-pub(super) struct Waits {
-    caller: Caller,
+/// How a call waits for another verdict.
+pub(super) struct WaitRequest {
+    caller: AuthenticatedCaller,
     ends: WaitEnds,
 }
 
-/// How a call waits for another verdict. `None` if it does not, or is refused.
+/// How a call waits for another verdict; `None` if it does not wait, or is refused.
 pub(super) fn of(
-    caller: &Caller,
+    caller: &AuthenticatedCaller,
     asked: &Result<Submission, Rejection>,
     max_wait: Duration,
     metadata: MetadataMap,
-) -> Option<Waits> {
+) -> Option<WaitRequest> {
     let wait = asked.as_ref().ok()?.wait;
     if wait == Span::ZERO {
         return None;
@@ -34,21 +34,21 @@ pub(super) fn of(
     let (now, deadline) = (Instant::now(), caller.deadline);
     let left = deadline.saturating_duration_since(now).saturating_sub(LEFT_MIN + LAST_LOOK);
     let ends = WaitEnds { at: now + wait.to_std().min(max_wait).min(left), deadline };
-    Some(Waits { caller: caller.shows(metadata.into_headers()), ends })
+    Some(WaitRequest { caller: caller.with_credential(metadata.into_headers()), ends })
 }
 
-/// A waiting call's caller.
+/// The caller of a waiting call.
 struct Waiting {
-    caller: Caller,
+    caller: AuthenticatedCaller,
     consumer: String,
 }
 
-/// Carries out a command, and lets it wait.
+/// Carries out a command that may wait.
 pub(super) async fn submit(
     ledger: &Ledger,
     submission: Submission,
     span: CallSpan,
-    Waits { caller, ends }: Waits,
+    WaitRequest { caller, ends }: WaitRequest,
 ) -> Answer {
     let waiting = Waiting { caller, consumer: submission.key.consumer().to_owned() };
     ledger.submit_waiting(submission, span, ends, &waiting).await
@@ -71,9 +71,10 @@ impl WaitingCaller for Waiting {
         }
     }
 
-    /// The file of tokens may have given the name of the credential to another principal, to which the claim does not belong.
+    /// The token file may have given the name of the credential to another principal, to which the claim does
+    /// not belong.
     fn judged(&self) -> Result<(), Rejection> {
-        let again = self.caller.again()?;
+        let again = self.caller.checked_again()?;
         if again.principal() != self.caller.principal() {
             let text = "the credential names another principal by now; nothing was changed: repeat the call";
             return Err(Rejection::new(Reason::Unauthenticated, text));

@@ -1,8 +1,8 @@
-//! What a settlement carries, and the label of a claim: docs/contract.md, section 5. Beyond its bound it is left out, cut or
-//! clamped, and refuses nothing.
+//! What a settlement carries, and the label of a claim: docs/contract.md, section 5. A field beyond its bound
+//! is left out, cut or clamped; the call is not refused for it.
 
 use super::errors::DESCRIPTION_MAX;
-use super::fields::{Fields, is_plain};
+use super::fields::{FieldChecks, is_plain};
 use super::fit::cut;
 use crate::domain::{Span, Violation};
 
@@ -11,14 +11,14 @@ const EVENT_TYPE_MAX: usize = 128;
 /// The longest delay that a caller may ask for, in nanoseconds: 30 days.
 const DELAY_MAX: i64 = 30 * 86_400 * 1_000_000_000;
 
-impl Fields<'_> {
+impl FieldChecks<'_> {
     /// A field beyond its bound, and what was done with it.
     pub(super) fn corrected(&mut self, field: &str, description: impl Into<String>) {
         let description = cut(&description.into(), DESCRIPTION_MAX);
         self.corrected.push(Violation { field: field.into(), description });
     }
 
-    /// The `event_type`: a label, which refuses nothing.
+    /// The `event_type`: a label, for which no call is refused.
     pub(super) fn event_type(&mut self, value: String) -> String {
         if value.len() <= EVENT_TYPE_MAX && is_plain(&value) {
             return value;
@@ -34,8 +34,8 @@ impl Fields<'_> {
         label
     }
 
-    /// The delay that a settlement asks for, taken as the nearest one that is allowed: what a settlement reports is worth
-    /// more than its delay.
+    /// The delay that a settlement asks for, clamped to the bounds: a settlement is not refused for its
+    /// delay, since what it reports is worth more.
     pub(super) fn delay(&mut self, field: &str, value: &prost_types::Duration) -> Span {
         let (asked, taken) = (nanos(value), nanos(value).clamp(0, DELAY_MAX));
         if asked != taken {
@@ -45,8 +45,8 @@ impl Fields<'_> {
         Span(taken / 1_000)
     }
 
-    /// The lease that a Renew asks for; `None` where that is negative, so that it gets the policy's. A long one is clamped
-    /// by the policy.
+    /// The lease that a Renew asks for; `None` if that is negative, so that the policy's applies. The policy
+    /// clamps one that is too long.
     pub(super) fn asked_lease(&mut self, value: &prost_types::Duration) -> Option<Span> {
         let nanos = nanos(value);
         if nanos < 0 {
@@ -56,7 +56,7 @@ impl Fields<'_> {
         Some(Span(nanos / 1_000))
     }
 
-    /// What a settlement carries, where that is not larger than `max` bytes.
+    /// What a settlement carries; `None` if that is larger than `max` bytes.
     pub(super) fn carried<'b>(&mut self, field: &str, value: &'b [u8], max: usize) -> Option<&'b [u8]> {
         if value.len() > max {
             self.corrected(field, format!("has {} bytes, at most {max} are stored: left out", value.len()));
@@ -71,8 +71,8 @@ fn nanos(value: &prost_types::Duration) -> i64 {
     value.seconds.saturating_mul(1_000_000_000).saturating_add(value.nanos.into())
 }
 
-/// An `event_type` as it is counted and logged. Control characters are replaced, and what is longer than a label may be is
-/// cut between characters.
+/// An `event_type` as it is counted and logged: control characters are replaced, and a text beyond the bound
+/// is cut between characters.
 fn label(value: &str) -> String {
     let mut label = String::new();
     for c in value.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }) {
@@ -90,7 +90,7 @@ mod tests {
     use crate::wire::fields::Limits;
 
     #[test]
-    fn an_event_type_is_cut_between_characters_and_has_no_control_characters() {
+    fn event_type_is_cut_between_characters_without_control_characters() {
         for (given, label) in [
             (String::new(), String::new()),
             ("order.paid".into(), "order.paid".into()),
@@ -98,11 +98,11 @@ mod tests {
             ("a\nb\u{85}".into(), "a\u{fffd}b\u{fffd}".into()),
             ("\u{e9}".repeat(100), "\u{e9}".repeat(64)),
             (format!("x{}", "\u{e9}".repeat(100)), format!("x{}", "\u{e9}".repeat(63))),
-            // Three bytes stand for each of one.
+            // Each control character is replaced by three bytes.
             ("\n".repeat(128), "\u{fffd}".repeat(42)),
         ] {
             let limits = Limits::default();
-            let mut fields = Fields::new(&limits);
+            let mut fields = FieldChecks::new(&limits);
             assert_eq!(fields.event_type(given.clone()), label, "{given:?}");
             assert_eq!(fields.corrected.len(), usize::from(given != label), "{given:?}");
         }

@@ -1,9 +1,9 @@
-//! Protobuf messages to commands, and replies to protobuf messages.
+//! Converts protobuf messages to commands, and replies to protobuf messages.
 
 use bytes::Bytes;
 
 use super::errors;
-use super::fields::{Fields, Limits, Part};
+use super::fields::{FieldChecks, FieldScope, Limits};
 use super::words::{advice, duration, on_expiry, park_cause, state, timestamp, uuid};
 use crate::common::random;
 use crate::domain::{
@@ -12,23 +12,27 @@ use crate::domain::{
 };
 use crate::proto::{self, claim_response, settlement, settlement_result};
 
-/// What a message asks for.
-pub(crate) type Asked = Result<Submission, Box<Malformed>>;
+/// The command that a message asks for, or why the message is malformed.
+pub(crate) type ParsedCommand = Result<Submission, Box<Malformed>>;
 
-/// A claim by `principal`, whose trace context is `traceparent`. `repeats`: its `claim_id` stands in the same batch before.
+/// A claim by `principal`, whose trace context is `traceparent`. `repeats`: an earlier item of the same batch
+/// has the same `claim_id`.
 pub(crate) fn claim(
     request: proto::ClaimRequest,
     principal: &str,
     traceparent: &str,
     limits: &Limits,
-    part: Part,
+    part: FieldScope,
     repeats: bool,
-) -> Asked {
-    let mut fields = Fields::of(limits, part);
+) -> ParsedCommand {
+    let mut fields = FieldChecks::of(limits, part);
     let key = fields.own_key(request.key);
     let claim_id = fields.claim_id(&request.claim_id);
     if repeats {
-        fields.wrong("claim_id", "stands in this batch before: each delivery has a claim_id of its own");
+        fields.wrong(
+            "claim_id",
+            "is that of an earlier item of this batch: each delivery needs its own claim_id",
+        );
     }
     fields.text("owner", &request.owner, limits.owner);
     let lease = fields.lease(request.lease.as_ref());
@@ -51,13 +55,14 @@ pub(crate) fn claim(
     asked.map(|asked| Submission { event_type, wait, ..asked })
 }
 
-/// Bytes without the request around them: what waits in the queue must not keep all of it in memory.
+/// Copies bytes out of their request: a command that waits in the queue must not keep the whole request in
+/// memory.
 fn own(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-pub(crate) fn renew(request: proto::RenewRequest, limits: &Limits, part: Part) -> Asked {
-    let mut fields = Fields::of(limits, part);
+pub(crate) fn renew(request: proto::RenewRequest, limits: &Limits, part: FieldScope) -> ParsedCommand {
+    let mut fields = FieldChecks::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
     let lease = request.lease.as_ref().and_then(|lease| fields.asked_lease(lease));
@@ -72,12 +77,12 @@ pub(crate) fn renew(request: proto::RenewRequest, limits: &Limits, part: Part) -
     fields.submission(key, Command::Settle(request.token, settle))
 }
 
-pub(crate) fn complete(request: proto::CompleteRequest, limits: &Limits, part: Part) -> Asked {
-    let mut fields = Fields::of(limits, part);
+pub(crate) fn complete(request: proto::CompleteRequest, limits: &Limits, part: FieldScope) -> ParsedCommand {
+    let mut fields = FieldChecks::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
-    // What the effect has come to is not lost with a result that is too large. A result that is there is stored,
-    // whatever the flag says.
+    // A result that is too large is dropped; the completion itself counts. A result that is present is
+    // stored, whatever the flag says.
     let result = fields.carried("result", &request.result, limits.result).map(own);
     let left_out = result.as_ref().is_none_or(|result| request.result_left_out && result.is_empty());
     let event_type = fields.event_type(request.event_type);
@@ -86,15 +91,15 @@ pub(crate) fn complete(request: proto::CompleteRequest, limits: &Limits, part: P
     asked.map(|asked| Submission { event_type, ..asked })
 }
 
-pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> Asked {
-    let mut fields = Fields::of(limits, part);
+pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: FieldScope) -> ParsedCommand {
+    let mut fields = FieldChecks::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
     let kind = match proto::FailureKind::try_from(request.kind) {
         Ok(proto::FailureKind::Unspecified | proto::FailureKind::Retryable) => FailureKind::Retryable,
         Ok(proto::FailureKind::Terminal) => FailureKind::Terminal,
         Ok(proto::FailureKind::Park) => FailureKind::Park,
-        // A newer client's: the attempt failed all the same, and another one is safe.
+        // A kind that only a newer client knows: the attempt failed in any case, and another attempt is safe.
         Err(_) => {
             fields.corrected("kind", format!("is {}, which is not known: taken as RETRYABLE", request.kind));
             FailureKind::Retryable
@@ -107,8 +112,8 @@ pub(crate) fn fail(request: proto::FailRequest, limits: &Limits, part: Part) -> 
     asked.map(|asked| Submission { event_type, ..asked })
 }
 
-pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Part) -> Asked {
-    let mut fields = Fields::of(limits, part);
+pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: FieldScope) -> ParsedCommand {
+    let mut fields = FieldChecks::of(limits, part);
     let key = fields.own_key(request.key);
     fields.token(request.token);
     let delay = request.delay.as_ref().map_or(Span::ZERO, |delay| fields.delay("delay", delay));
@@ -119,16 +124,16 @@ pub(crate) fn release(request: proto::ReleaseRequest, limits: &Limits, part: Par
 }
 
 /// The settlement with this index in its batch.
-pub(crate) fn settle(settlement: proto::Settlement, limits: &Limits, index: usize) -> Asked {
+pub(crate) fn settle(settlement: proto::Settlement, limits: &Limits, index: usize) -> ParsedCommand {
     const LIST: &str = "settlements";
-    let of = |choice| Part::Choice { list: LIST, index, choice };
+    let of = |choice| FieldScope::Choice { list: LIST, index, choice };
     match settlement.action {
         Some(settlement::Action::Complete(request)) => complete(request, limits, of("complete")),
         Some(settlement::Action::Fail(request)) => fail(request, limits, of("fail")),
         Some(settlement::Action::Release(request)) => release(request, limits, of("release")),
         Some(settlement::Action::Renew(request)) => renew(request, limits, of("renew")),
         None => {
-            let mut fields = Fields::of(limits, Part::Item { list: LIST, index });
+            let mut fields = FieldChecks::of(limits, FieldScope::Item { list: LIST, index });
             fields.wrong("action", "is missing: set one of complete, fail, release, renew");
             fields.submission(None, Command::Settle(0, Settle::Release { delay: Span::ZERO, unpin: false }))
         }
@@ -232,7 +237,7 @@ pub(crate) fn rejected_claim(rejected: proto::Rejected) -> proto::ClaimResponse 
     }
 }
 
-/// The answer to a settlement, in the form of a batch's item; each RPC takes its own out.
+/// The answer to a settlement, as an item of a batch; each single RPC takes its own kind out of it.
 pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejection> {
     Ok(match *reply {
         Reply::Renewed { lease, hold, on_expiry: expiry, revived, checkpoint_dropped } => {

@@ -1,5 +1,5 @@
-//! From refusals to gRPC: status code, `ErrorInfo`, `BadRequest`, `RetryInfo`, trailers. What follows from the reason
-//! alone stands in [`reasons`].
+//! Converts refusals to gRPC: status code, `ErrorInfo`, `BadRequest`, `RetryInfo`, trailers. What depends on
+//! the reason alone is in [`reasons`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,29 +15,29 @@ use crate::common::log_limit::error_once_a_second;
 use crate::domain::{Advice, Reason, Rejection, Span, State, Violation};
 use crate::proto::{self, ERROR_DOMAIN};
 
-/// What an error says in readable trailers too, for clients that cannot read its details.
+/// Trailers that repeat the error's details as text, for clients that cannot read details.
 const REASON_TRAILER: &str = "idempotency-ledger-reason";
 const ADVICE_TRAILER: &str = "idempotency-ledger-advice";
-/// The wait of `RetryInfo` in milliseconds, for clients that cannot read error details: the pushback is absent where it is
-/// longer than a second.
+/// The wait of `RetryInfo` in milliseconds, for clients that cannot read error details: the pushback is
+/// absent where the wait is longer than a second.
 const RETRY_AFTER_TRAILER: &str = "idempotency-ledger-retry-after-ms";
-/// How long a gRPC client waits inside the call before it repeats it by itself, in milliseconds; negative: it does
-/// not repeat it.
+/// How long a gRPC client waits before it retries within the call, in milliseconds; negative if it must not
+/// retry.
 const PUSHBACK_TRAILER: &str = "grpc-retry-pushback-ms";
-/// A longer wait is not for inside a call.
+/// A longer wait does not belong within a call.
 const PUSHBACK_MAX: Span = Span::from_secs(1);
 
-/// How much of a refusal is sent, whatever was in the request: all trailers of an answer together, as they are
-/// sent, stay below 6 KiB. Many clients take no more than 8 KiB, and drop the details of an answer that has more.
-/// The message is sent twice, percent-encoded and within the details; those are sent as base64.
+/// Bounds on the size of an error, whatever was in the request: all trailers of an answer together stay below
+/// 6 KiB as sent. Many clients accept at most 8 KiB, and drop the details of an answer with more. The message
+/// is sent twice, percent-encoded and within the details; the details are sent as base64.
 const MESSAGE_MAX: usize = 640;
 const MESSAGE_SENT_MAX: usize = 1_024;
 const FIELD_MAX: usize = 200;
 pub(super) const DESCRIPTION_MAX: usize = 400;
-/// Of all fields at fault together, with what their encoding costs.
+/// The bound of all violations together, encoding included.
 const VIOLATIONS_BYTES_MAX: usize = 1_792;
 const VIOLATION_OVERHEAD: usize = 10;
-/// How many of them are kept.
+/// The number of violations that are kept.
 pub(super) const VIOLATIONS_MAX: usize = 32;
 
 pub(crate) fn internal(message: &str) -> Rejection {
@@ -56,7 +56,7 @@ fn advice(rejection: &Rejection) -> Advice {
         AdviceRule::Later => Advice::RetryLater,
         AdviceRule::ByState => rejection.state.map_or(Advice::RetryLater, Advice::of_state),
         AdviceRule::ByFields => {
-            // What is not listed may lie anywhere.
+            // The faults that are not listed may be in any field.
             let only_message = rejection.left_out == 0
                 && !rejection.violations.is_empty()
                 && rejection.violations.iter().all(|violation| is_of_message(&violation.field));
@@ -65,9 +65,10 @@ fn advice(rejection: &Rejection) -> Advice {
     }
 }
 
-/// Whether a path is `key.source` or `key.id`, of the request or of one item of a batch: these are the message's. The
-/// consumer and the run are the process's: one unset variable would dead-letter a whole topic. Not of a batch that cannot be
-/// read: it is not known which of its messages is at fault, and the others must not be dead-lettered for it.
+/// Whether a path is `key.source` or `key.id`, of the request or of one item of a batch: these belong to the
+/// message. The consumer and the run belong to the process: one unset variable would dead-letter a whole
+/// topic. False for a batch that cannot be decoded: it is not known which of its messages is at fault, and
+/// the others must not be dead-lettered for it.
 fn is_of_message(field: &str) -> bool {
     let mut parts = field.split('.');
     let key = match parts.next() {
@@ -78,7 +79,7 @@ fn is_of_message(field: &str) -> bool {
     key && matches!(parts.next(), Some("source" | "id"))
 }
 
-/// What fits an answer of a refusal's texts.
+/// The texts of a refusal, cut to fit an answer.
 struct Rendered {
     message: String,
     violations: Vec<Violation>,
@@ -102,7 +103,7 @@ fn render(rejection: &Rejection) -> Rendered {
     Rendered { message, violations, left_out }
 }
 
-/// A message with its end, of which the first part is cut where both together would be too long.
+/// A message with its ending; the first part is cut where both together would be too long.
 fn message(text: &str, end: &str) -> String {
     let room = MESSAGE_SENT_MAX - sent_bytes(end);
     let mut max = MESSAGE_MAX - end.len();
@@ -115,7 +116,7 @@ fn message(text: &str, end: &str) -> String {
     short + end
 }
 
-/// How many bytes a message has when it is percent-encoded, as `grpc-message` is.
+/// The size of a message when it is percent-encoded, as `grpc-message` is.
 fn sent_bytes(text: &str) -> usize {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"#%<>`?{}".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { 1 } else { 3 }).sum()
@@ -148,7 +149,7 @@ pub(crate) fn status(rejection: &Rejection, during: During) -> Status {
     trailers.insert(REASON_TRAILER, MetadataValue::from_static(word));
     trailers.insert(ADVICE_TRAILER, MetadataValue::from_static(advice));
     if let Some(wait) = wait {
-        // Rounded up: no call comes before its time.
+        // Rounded up: no client retries too early.
         let millis = u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
         trailers.insert(RETRY_AFTER_TRAILER, MetadataValue::from(millis));
     }
@@ -162,8 +163,8 @@ fn code(rejection: &Rejection, during: During) -> Code {
     reasons::rule(rejection.reason).code(during)
 }
 
-/// The milliseconds after which a gRPC client repeats the call by itself; negative: it does not; none: the caller
-/// decides.
+/// The milliseconds after which a gRPC client repeats the call by itself; negative if it must not; `None` if
+/// the caller decides.
 fn pushback(rejection: &Rejection) -> Option<i64> {
     match reasons::rule(rejection.reason).pushback {
         Pushback::Stop => Some(-1),
@@ -179,7 +180,7 @@ fn state_word(state: State) -> &'static str {
     word.strip_prefix("ENTRY_STATE_").unwrap_or(word)
 }
 
-/// The status of a refusal that answers no claim.
+/// The status of a refusal of any call but a claim.
 impl From<Rejection> for Status {
     fn from(rejection: Rejection) -> Status {
         status(&rejection, During::Other)
@@ -206,7 +207,7 @@ pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected
 mod tests {
     use super::*;
 
-    /// What a client counts of the header fields: HTTP/2 adds 32 to each of them.
+    /// The size that a client counts for the header fields: HTTP/2 adds 32 bytes to each.
     fn sent(status: Status) -> usize {
         let response: http::Response<()> = status.into_http();
         let fields = response.headers().iter();
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_refused_the_trailers_fit() {
+    fn trailers_of_every_refusal_fit() {
         for text in ["x", " ", "%", "é", "\u{10ffff}", "\u{7f}"] {
             for (length, count) in [(0, 0), (1, 1), (100, 3), (700, 7), (100_000, 2), (10, 5_000)] {
                 let long = text.repeat(length);
@@ -254,16 +255,16 @@ mod tests {
             (Rejection::invalid(vec![Violation { field: "key.id".into(), description: String::new() }]), "INVALID_FIELD", "DEAD_LETTER", Some("-1"), None),
         ] {
             let response: http::Response<()> = status(&rejection, During::Other).into_http();
-            let told = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
-            assert_eq!(told(REASON_TRAILER), Some(word));
-            assert_eq!(told(ADVICE_TRAILER), Some(advice), "{word}");
-            assert_eq!(told(PUSHBACK_TRAILER), pushback, "{word}");
-            assert_eq!(told(RETRY_AFTER_TRAILER), wait, "{word}");
+            let trailer = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
+            assert_eq!(trailer(REASON_TRAILER), Some(word));
+            assert_eq!(trailer(ADVICE_TRAILER), Some(advice), "{word}");
+            assert_eq!(trailer(PUSHBACK_TRAILER), pushback, "{word}");
+            assert_eq!(trailer(RETRY_AFTER_TRAILER), wait, "{word}");
         }
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn violations_beyond_the_bound_are_counted() {
         let one = |number| Violation { field: format!("field[{number}]"), description: "is wrong".into() };
         let few = render(&Rejection::invalid((0..20).map(one).collect()));
         assert_eq!((few.violations.len(), few.left_out), (20, 0));
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_is_counted_as_it_is_sent() {
+    fn message_is_measured_percent_encoded() {
         for text in ["plain", "a b", "50% <of> \"it\" #1 `x`? {}", "größer…\u{0}\n"] {
             let status = Status::new(Code::Internal, text);
             let response: http::Response<()> = status.into_http();

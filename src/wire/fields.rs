@@ -1,4 +1,4 @@
-//! Checks of fields: every violation at once, each with its path and its limit.
+//! Validates fields: collects every violation, each with its path and its limit.
 
 use std::fmt;
 
@@ -50,24 +50,24 @@ pub(crate) const REPLAY_RUN_MAX: usize = 64;
 const DURATION_MAX_SECS: i64 = 315_576_000_000;
 const TIMESTAMP_SECS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
-/// Where in a request the fields lie that are checked. As text it is what their paths begin with, which is
-/// written for what is wrong alone.
+/// The part of a request that the validated fields belong to. Displayed, it is the prefix of their paths; it
+/// is formatted only for violations.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub(crate) enum FieldScope {
     /// The request itself.
     Whole,
     /// An item of one of its lists.
     Item { list: &'static str, index: usize },
-    /// One of several things of which an item holds one.
+    /// One alternative of a `oneof` of an item.
     Choice { list: &'static str, index: usize, choice: &'static str },
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for FieldScope {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Part::Whole => Ok(()),
-            Part::Item { list, index } => write!(to, "{list}[{index}]."),
-            Part::Choice { list, index, choice } => write!(to, "{list}[{index}].{choice}."),
+            FieldScope::Whole => Ok(()),
+            FieldScope::Item { list, index } => write!(to, "{list}[{index}]."),
+            FieldScope::Choice { list, index, choice } => write!(to, "{list}[{index}].{choice}."),
         }
     }
 }
@@ -77,34 +77,35 @@ pub(crate) fn canonical(value: &str) -> Option<Uuid> {
     Uuid::try_parse(value).ok().filter(|_| value.len() == 36)
 }
 
-/// Whether a text has nothing but printable ASCII, as most have: it is then not taken apart into characters.
+/// Whether a text has nothing but printable ASCII, as most texts have: it then need not be decoded into
+/// characters.
 pub(super) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Collects violations; their paths begin with the part's.
-pub(crate) struct Fields<'a> {
+/// Collects the violations of a request's fields; their paths begin with the scope's.
+pub(crate) struct FieldChecks<'a> {
     pub(super) limits: &'a Limits,
-    part: Part,
+    part: FieldScope,
     violations: Vec<Violation>,
-    /// How many more there were than are kept.
+    /// The number of violations beyond those that are kept.
     left_out: usize,
-    /// What was done with fields beyond their bounds that refuse nothing.
+    /// The fields beyond their bounds that were corrected instead of refused.
     pub(super) corrected: Vec<Violation>,
-    /// The consumer of a key that is at fault elsewhere, and whether the key is of a run.
+    /// The consumer of a key with a violation in another field, and whether the key is of a run.
     consumer: String,
     of_run: bool,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldChecks<'a> {
     /// For a request as a whole.
-    pub(crate) fn new(limits: &'a Limits) -> Fields<'a> {
-        Fields::of(limits, Part::Whole)
+    pub(crate) fn new(limits: &'a Limits) -> FieldChecks<'a> {
+        FieldChecks::of(limits, FieldScope::Whole)
     }
 
     /// For a part of a request.
-    pub(crate) fn of(limits: &'a Limits, part: Part) -> Fields<'a> {
-        Fields {
+    pub(crate) fn of(limits: &'a Limits, part: FieldScope) -> FieldChecks<'a> {
+        FieldChecks {
             limits,
             part,
             violations: Vec::new(),
@@ -123,7 +124,7 @@ impl<'a> Fields<'a> {
         self.wrong_as(field, || description.into());
     }
 
-    /// Like `wrong`, for lists that may be long: the description is only made for what is kept.
+    /// Like `wrong`, for lists that may be long: the description is only made for a violation that is kept.
     pub(crate) fn wrong_as(&mut self, field: &str, description: impl FnOnce() -> String) {
         if self.violations.len() >= VIOLATIONS_MAX {
             self.left_out += 1;
@@ -133,7 +134,7 @@ impl<'a> Fields<'a> {
         self.violations.push(Violation { field: format!("{}{field}", self.part), description });
     }
 
-    /// The command of a consumer, if nothing was wrong with its fields.
+    /// The command of a consumer, if its fields have no violation.
     pub(super) fn submission(self, key: Option<Key>, command: Command) -> Result<Submission, Box<Malformed>> {
         match key {
             Some(key) if self.violations.is_empty() => {
@@ -150,7 +151,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value, if nothing was wrong; else all that was.
+    /// The value, if there was no violation; otherwise all violations.
     pub(crate) fn finish<T>(self, value: impl FnOnce() -> T) -> Result<T, Rejection> {
         if self.violations.is_empty() {
             return Ok(value());
@@ -162,7 +163,7 @@ impl<'a> Fields<'a> {
         self.own_key(key.cloned())
     }
 
-    /// The same, of a key that need not be copied.
+    /// The same, for a key that need not be copied.
     pub(super) fn own_key(&mut self, key: Option<proto::EntryKey>) -> Option<Key> {
         let Some(proto::EntryKey { consumer, source, id, replay_run }) = key else {
             self.wrong("key", "is missing: set consumer, source and id");
@@ -189,7 +190,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// The name of a replay run; empty: there is none.
+    /// The name of a replay run; empty if the key is live.
     pub(crate) fn replay_run(&mut self, field: &str, value: &str) {
         self.bytes(field, value.as_bytes(), REPLAY_RUN_MAX);
         let named = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
@@ -206,14 +207,14 @@ impl<'a> Fields<'a> {
         self.text(field, value, max);
     }
 
-    /// The id of an operator's request. What follows a slash is a part of an operation on many, which nobody else may
-    /// take in advance.
+    /// The id of an operator's request. An id with a slash is a part of an operation on many entries, which
+    /// no other request may use in advance.
     pub(crate) fn request_id(&mut self, field: &str, value: &str, max: usize) {
         self.name(field, value, max);
         self.no_slash(field, value);
     }
 
-    /// The same where none is needed.
+    /// The same where the id is optional.
     pub(crate) fn spare_request_id(&mut self, field: &str, value: &str, max: usize) {
         self.text(field, value, max);
         self.no_slash(field, value);
@@ -239,7 +240,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A random UUID in its canonical text form; none where it is empty.
+    /// A random UUID in its canonical text form; `None` if the field is empty.
     pub(super) fn claim_id(&mut self, value: &str) -> Option<Uuid> {
         if value.is_empty() {
             return None;
@@ -280,18 +281,18 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A lease: negative ones are refused, others are clamped by the policy.
+    /// A lease: a negative one is refused, others are clamped by the policy.
     pub(super) fn lease(&mut self, value: Option<&prost_types::Duration>) -> Option<Span> {
         self.span("lease", value?)
     }
 
-    /// How long a call waits for another verdict. The items of a batch do not wait: its slowest one would keep all
-    /// answers.
-    pub(super) fn wait(&mut self, value: Option<&prost_types::Duration>, part: Part) -> Span {
+    /// How long a call waits for another verdict. The items of a batch do not wait: the slowest one would
+    /// delay all answers (head-of-line blocking).
+    pub(super) fn wait(&mut self, value: Option<&prost_types::Duration>, part: FieldScope) -> Span {
         match (value, part) {
             (None, _) => Span::ZERO,
-            (Some(value), Part::Whole) => self.span("wait", value).unwrap_or_default(),
-            (Some(_), Part::Item { .. } | Part::Choice { .. }) => {
+            (Some(value), FieldScope::Whole) => self.span("wait", value).unwrap_or_default(),
+            (Some(_), FieldScope::Item { .. } | FieldScope::Choice { .. }) => {
                 self.wrong(
                     "wait",
                     "is set, and the items of a batch do not wait: send the calls that wait one by one",
@@ -301,7 +302,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A duration of zero or more, which is stored as it is: none is rounded.
+    /// A duration of zero or more, which is stored as it is, without rounding.
     pub(crate) fn span(&mut self, field: &str, value: &prost_types::Duration) -> Option<Span> {
         let malformed = value.nanos.unsigned_abs() > 999_999_999
             || value.seconds.unsigned_abs() > DURATION_MAX_SECS.unsigned_abs()
@@ -347,7 +348,7 @@ impl<'a> Fields<'a> {
         hash
     }
 
-    /// How many items a page holds at most; 0: the default.
+    /// The maximum number of items on a page; 0 for the default.
     pub(crate) fn page_size(&mut self, asked: i32, default: usize, max: usize) -> usize {
         match usize::try_from(asked) {
             Ok(0) => default,

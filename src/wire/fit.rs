@@ -1,6 +1,6 @@
-//! Answers to batches, made to fit the bytes that they may have: results are left out first, then checkpoints,
-//! then the fields at fault of refused items, whose message still names them; then the longest texts are cut,
-//! all to the same length. No item is left out, and no grant loses its token.
+//! Makes the answer to a batch fit its bound in bytes: results are left out first, then checkpoints, then the
+//! violations of refused items, whose messages still name the fields; then the longest texts are cut, all to
+//! the same length. No item is left out, and no grant loses its token.
 
 use prost::Message;
 use prost::encoding::encoded_len_varint;
@@ -11,10 +11,10 @@ use crate::proto::lookup_result::Outcome as Looked;
 use crate::proto::settlement_result::Outcome;
 use crate::proto::{self, LookupResponse};
 
-/// What stands at the end of a text that was cut.
+/// The end of a text that was cut.
 const MARK: &str = "… [truncated]";
 
-/// A text of at most `max` bytes; where it is longer it ends with a mark, for which there must be room.
+/// A text of at most `max` bytes; a longer one is cut and ends with the mark, for which `max` must have room.
 pub(super) fn cut(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
@@ -79,7 +79,7 @@ pub(crate) fn lookups(results: &mut [proto::LookupResult], bytes_max: usize) {
     });
 }
 
-/// Leaves out step by step, the last items first to go, and then cuts the texts.
+/// Leaves fields out step by step, from the last item on, and then cuts the texts.
 fn fit<T: Message>(
     items: &mut [T],
     bytes_max: usize,
@@ -108,7 +108,7 @@ fn fit<T: Message>(
     }
 }
 
-/// How long the longest of these texts may be, so that all of them fit: the short ones stay whole.
+/// The length to which the longest of these texts must be cut so that all of them fit: short ones stay whole.
 fn level(mut lengths: Vec<usize>, room: usize) -> usize {
     lengths.sort_unstable();
     let (mut room, mut left) = (room, lengths.len());
@@ -123,7 +123,7 @@ fn level(mut lengths: Vec<usize>, room: usize) -> usize {
     usize::MAX
 }
 
-/// What an item of a list costs: its tag, its length, and itself.
+/// The encoded size of an item of a list: its tag, its length, and itself.
 fn size<T: Message>(item: &T) -> usize {
     let length = item.encoded_len();
     1 + encoded_len_varint(length as u64) + length
@@ -157,7 +157,7 @@ fn leave_violations_out(verdict: &mut Verdict) {
     }
 }
 
-/// What is said to people; each verdict has one such text at the most.
+/// The text for people; each verdict has at most one.
 fn text(verdict: &mut Verdict) -> Option<&mut String> {
     match verdict {
         Verdict::Acquired(acquired) => Some(&mut acquired.last_error),
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_between_characters_and_marked() {
+    fn text_is_cut_between_characters_and_marked() {
         assert_eq!(cut("short", 5), "short");
         let text = "é".repeat(20);
         for max in 0..40 {
@@ -186,13 +186,13 @@ mod tests {
             assert!(short.len() <= max, "{max}: {short}");
             assert_eq!(short.ends_with(MARK), max >= MARK.len(), "{max}: {short}");
         }
-        // What was cut before has but one mark.
+        // A text that was cut twice has one mark.
         let twice = cut(&cut(&"x".repeat(100), 50), 30);
         assert_eq!((twice.len(), twice.matches(MARK).count()), (30, 1));
     }
 
     #[test]
-    fn the_short_texts_stay_whole() {
+    fn short_texts_stay_whole() {
         for (lengths, room, expected) in [
             (vec![], 0, usize::MAX),
             (vec![10, 20, 30], 60, usize::MAX),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn results_go_before_checkpoints_and_those_before_texts_and_a_grant_never() {
+    fn fit_leaves_out_results_then_checkpoints_then_texts_and_no_grant() {
         let acquired = |token| {
             Verdict::Acquired(proto::Acquired {
                 token,

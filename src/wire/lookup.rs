@@ -1,8 +1,8 @@
-//! Look-ups: their commands, and what was found as messages.
+//! Look-ups: their commands, and their findings as messages.
 
-use super::convert::{Asked, claim_response};
+use super::convert::{ParsedCommand, claim_response};
 use super::errors;
-use super::fields::{Fields, Limits, Part};
+use super::fields::{FieldChecks, FieldScope, Limits};
 use super::reasons::During;
 use super::words::state;
 use crate::domain::{Answer, Command, Finding, Rejection, Reply, Submission};
@@ -10,15 +10,16 @@ use crate::proto::lookup_response::Found;
 use crate::proto::lookup_result::Outcome;
 use crate::proto::{self, claim_response::Verdict};
 
-pub(crate) fn asked(request: proto::LookupRequest, limits: &Limits, part: Part) -> Asked {
-    let mut fields = Fields::of(limits, part);
+pub(crate) fn asked(request: proto::LookupRequest, limits: &Limits, part: FieldScope) -> ParsedCommand {
+    let mut fields = FieldChecks::of(limits, part);
     let key = fields.own_key(request.key);
     let wait = fields.wait(request.wait.as_ref(), part);
     fields.submission(key, Command::Lookup).map(|asked| Submission { wait, ..asked })
 }
 
+///
 /// # Errors
-/// `INTERNAL`: it is the answer to another kind of command.
+/// `INTERNAL`: the reply answers another kind of command.
 pub(crate) fn response(reply: Reply) -> Result<proto::LookupResponse, Rejection> {
     let Reply::Found(finding) = reply else {
         return Err(errors::internal("another kind of answer answered a look-up"));
@@ -51,7 +52,7 @@ pub(crate) fn response(reply: Reply) -> Result<proto::LookupResponse, Rejection>
     Ok(response)
 }
 
-/// What came of the item with this index of a batch.
+/// The result of the item with this index of a batch.
 pub(crate) fn result((index, answer): (usize, Answer)) -> proto::LookupResult {
     let outcome = match answer.and_then(response) {
         Ok(response) => Outcome::Lookup(response),

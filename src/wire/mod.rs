@@ -1,5 +1,5 @@
-//! Between messages and the core's types: the only place that knows both. Fields, conversions, refusals, and what
-//! of an answer fits.
+//! Between messages and the core's types: the only module that knows both. Validation, conversion, refusals,
+//! and cutting an answer to its bound.
 
 mod carried;
 pub(crate) mod convert;

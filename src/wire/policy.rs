@@ -1,9 +1,9 @@
-//! A policy as messages have it, and what of it a message sets.
+//! Policies as messages: what a message sets, and a policy as a message.
 
 use prost::UnknownEnumValue;
 use prost_types::FieldMask;
 
-use super::fields::{Fields, Limits};
+use super::fields::{FieldChecks, Limits};
 use super::words::{self, duration, timestamp};
 use crate::domain::{
     Backoff, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyPatch, PolicyVersion, ReplayMode,
@@ -13,7 +13,7 @@ use crate::proto::{self, policy_fields};
 
 const ACCEPTED_RISK_MAX: usize = 1_024;
 
-/// What a mask names, sorted, each once.
+/// The paths that a mask names, sorted, without duplicates.
 pub(crate) fn named(mask: &FieldMask) -> Vec<String> {
     let mut paths = mask.paths.clone();
     paths.sort_unstable();
@@ -21,8 +21,8 @@ pub(crate) fn named(mask: &FieldMask) -> Vec<String> {
     paths
 }
 
-/// What a message sets. What it does not set stays as it is.
-pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPatch {
+/// The fields that a message sets. The others keep their values.
+pub(crate) fn patch(fields: &mut FieldChecks<'_>, given: &proto::Policy) -> PolicyPatch {
     let proto::Policy {
         lease,
         max_lease,
@@ -74,21 +74,21 @@ pub(crate) fn patch(fields: &mut Fields<'_>, given: &proto::Policy) -> PolicyPat
     };
     fields.text("policy.accepted_risk", accepted_risk, ACCEPTED_RISK_MAX);
     if expiry(*on_expiry).is_err() {
-        fields.wrong("policy.on_expiry", "is no OnExpiry that this server knows");
+        fields.wrong("policy.on_expiry", "is not an OnExpiry that this server knows");
     }
     if mode(*fingerprint).is_err() {
-        fields.wrong("policy.fingerprint", "is no FingerprintMode that this server knows");
+        fields.wrong("policy.fingerprint", "is not a FingerprintMode that this server knows");
     }
     if window(*occurred_at).is_err() {
-        fields.wrong("policy.occurred_at", "is no OccurredAtMode that this server knows");
+        fields.wrong("policy.occurred_at", "is not an OccurredAtMode that this server knows");
     }
     if replays(*replay).is_err() {
-        fields.wrong("policy.replay", "is no ReplayMode that this server knows");
+        fields.wrong("policy.replay", "is not a ReplayMode that this server knows");
     }
     patch
 }
 
-/// None: it is not set.
+/// `None` if it is not set.
 fn expiry(number: i32) -> Result<Option<OnExpiry>, UnknownEnumValue> {
     Ok(match proto::OnExpiry::try_from(number)? {
         proto::OnExpiry::Unspecified => None,
@@ -98,7 +98,7 @@ fn expiry(number: i32) -> Result<Option<OnExpiry>, UnknownEnumValue> {
     })
 }
 
-/// None: it is not set.
+/// `None` if it is not set.
 fn mode(number: i32) -> Result<Option<FingerprintMode>, UnknownEnumValue> {
     Ok(match proto::FingerprintMode::try_from(number)? {
         proto::FingerprintMode::Unspecified => None,
@@ -108,7 +108,7 @@ fn mode(number: i32) -> Result<Option<FingerprintMode>, UnknownEnumValue> {
     })
 }
 
-/// None: it is not set.
+/// `None` if it is not set.
 fn window(number: i32) -> Result<Option<OccurredAtMode>, UnknownEnumValue> {
     Ok(match proto::OccurredAtMode::try_from(number)? {
         proto::OccurredAtMode::Unspecified => None,
@@ -117,7 +117,7 @@ fn window(number: i32) -> Result<Option<OccurredAtMode>, UnknownEnumValue> {
     })
 }
 
-/// None: it is not set.
+/// `None` if it is not set.
 fn replays(number: i32) -> Result<Option<ReplayMode>, UnknownEnumValue> {
     Ok(match proto::ReplayMode::try_from(number)? {
         proto::ReplayMode::Unspecified => None,
@@ -127,8 +127,8 @@ fn replays(number: i32) -> Result<Option<ReplayMode>, UnknownEnumValue> {
     })
 }
 
-/// Leaves only what the mask names, all of which must be there.
-pub(crate) fn restrict(fields: &mut Fields<'_>, patch: &mut PolicyPatch, mask: &FieldMask) {
+/// Keeps only the fields that the mask names, all of which must be set.
+pub(crate) fn restrict(fields: &mut FieldChecks<'_>, patch: &mut PolicyPatch, mask: &FieldMask) {
     for path in &mask.paths {
         if !PolicyPatch::PATHS.contains(&path.as_str()) {
             let known = || format!("{path:?} is none of {}", PolicyPatch::PATHS.join(", "));
@@ -143,13 +143,13 @@ pub(crate) fn restrict(fields: &mut Fields<'_>, patch: &mut PolicyPatch, mask: &
     }
 }
 
-/// What a policy sets that is stated as a whole. A stated risk without a text is taken back.
+/// The fields that a policy sets which is stated as a whole. A stated risk with an empty text is withdrawn.
 ///
 /// # Errors
-/// All that is wrong, each with its path.
+/// Every violation, with its path.
 pub(crate) fn stated(given: &proto::Policy, risk_is_stated: bool) -> Result<PolicyPatch, Vec<Violation>> {
     let limits = Limits::default();
-    let mut fields = Fields::new(&limits);
+    let mut fields = FieldChecks::new(&limits);
     let mut patch = patch(&mut fields, given);
     if risk_is_stated {
         patch.accepted_risk.get_or_insert(None);
@@ -157,7 +157,7 @@ pub(crate) fn stated(given: &proto::Policy, risk_is_stated: bool) -> Result<Poli
     fields.finish(|| patch).map_err(|rejection| rejection.violations)
 }
 
-/// A policy as messages have it.
+/// A policy as a message.
 pub(crate) fn message(policy: &Policy) -> proto::Policy {
     let Policy {
         version: _,

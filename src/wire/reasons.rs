@@ -1,5 +1,6 @@
-//! The table of errors of docs/contract.md, section 7: one row for each reason, and everything that follows from a
-//! reason alone. The compiler wants exactly one row for each [`Reason`] and for each published [`ErrorReason`].
+//! The table of errors of docs/contract.md, section 7: one row for each reason, with everything that depends
+//! on the reason alone. The compiler demands exactly one row for each [`Reason`] and for each published
+//! [`ErrorReason`].
 
 use tonic::Code;
 
@@ -13,11 +14,11 @@ pub(crate) enum During {
     Other,
 }
 
-/// What follows from a reason alone.
+/// Everything that depends on a reason alone.
 #[derive(Clone, Copy)]
 pub(super) struct Rule {
     code: Code,
-    /// Where a Claim is answered with another code.
+    /// The status code where the refused call is a Claim, if that code is different.
     code_on_claim: Option<Code>,
     pub(super) applied: Applied,
     /// How long to wait before the call is repeated, where a repeat can help.
@@ -30,7 +31,7 @@ pub(super) struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Applied {
     No,
-    /// Nobody knows: repeat the identical request.
+    /// Unknown: repeat the identical request.
     Unknown,
 }
 
@@ -39,9 +40,9 @@ pub(super) enum Applied {
 pub(super) enum Pushback {
     /// It does not repeat the call: no repeat can help.
     Stop,
-    /// It waits for `retry_after`, unless that is too long for inside a call, and repeats the call.
+    /// It waits for `retry_after`, unless that is too long within a call, and repeats the call.
     Wait,
-    /// It is told nothing: the time of the call is over, and the caller decides on another one.
+    /// No pushback: the time of the call is over, and the caller decides on another call.
     Caller,
 }
 
@@ -50,7 +51,7 @@ pub(super) enum Pushback {
 pub(super) enum AdviceRule {
     /// Always `RETRY_LATER`.
     Later,
-    /// The state that the entry is in; `RETRY_LATER` where no entry was looked at.
+    /// By the state of the entry; `RETRY_LATER` where no entry was read.
     ByState,
     /// `DEAD_LETTER` if every fault lies in the message's key, else `RETRY_LATER`.
     ByFields,
@@ -80,7 +81,7 @@ macro_rules! reasons {
 
         /// The row of a reason.
         pub(super) const fn rule(reason: Reason) -> Rule {
-            #[allow(unused_mut, unused_assignments, reason = "one row has a code of its own for Claim")]
+            #[allow(unused_mut, unused_assignments, reason = "one row has another code for Claim")]
             match reason {
                 $(Reason::$reason => {
                     let mut code_on_claim = None;
@@ -139,24 +140,24 @@ reasons! {
 }
 
 impl Rule {
-    /// The status code, which for one reason depends on what is answered.
+    /// The status code, which for one reason depends on the call.
     pub(super) fn code(self, during: During) -> Code {
         let on_claim = self.code_on_claim.filter(|_| during == During::Claim);
         on_claim.unwrap_or(self.code)
     }
 }
 
-/// What the published name of a reason has before its word.
+/// The prefix of a reason's published name.
 const PREFIX: &str = "ERROR_REASON_";
 
 impl ErrorReason {
-    /// The reason that a bare word stands for, as `ErrorInfo.reason` has it; none: the word of a newer server.
+    /// The reason of a bare word, as `ErrorInfo.reason` has it; `None` if only a newer server knows the word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<ErrorReason> {
         ErrorReason::from_str_name(&format!("{PREFIX}{word}"))
     }
 
-    /// Whether a call that was refused for this reason may have been applied all the same.
+    /// Whether a call that was refused for this reason may have been applied anyway.
     #[must_use]
     pub fn outcome_unknown(self) -> bool {
         rule_of(self).is_some_and(|rule| rule.applied == Applied::Unknown)
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_agrees_with_itself() {
+    fn rows_are_consistent() {
         let mut rows = 0;
         for reason in (1..).map_while(|number| ErrorReason::try_from(number).ok()) {
             let rule = rule_of(reason).unwrap();

@@ -1,4 +1,4 @@
-//! Single values as messages have them: words of enums, spans, instants, keys.
+//! Single values as messages: words of enums, spans, instants, keys.
 
 use uuid::Uuid;
 
@@ -61,12 +61,12 @@ pub(super) fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
     }
 }
 
-/// To the millisecond: the microseconds of a grant would tell its token.
+/// To the millisecond: the microseconds of a grant would reveal its token.
 pub(crate) fn shown(instant: StoreTime) -> prost_types::Timestamp {
     timestamp(StoreTime(instant.0 - instant.0.rem_euclid(1_000)))
 }
 
-/// How long ago; to the millisecond, too.
+/// How long ago; to the millisecond, for the same reason.
 pub(crate) fn age(now: StoreTime, since: StoreTime) -> prost_types::Duration {
     let age = now - since;
     duration(Span(age.0 - age.0.rem_euclid(1_000)))
@@ -81,7 +81,7 @@ pub(crate) fn key(key: &Key) -> proto::EntryKey {
     }
 }
 
-/// In its 36-character text form.
+/// A UUID in its 36-character text form.
 pub(super) fn uuid(id: Uuid) -> String {
     id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
 }

@@ -60,6 +60,8 @@ SERVICE_CONFIG = "deploy/clients/service-config.json"
 GUARD = "proof::guard"
 OBSERVE_PLACES = "src/server/observe/permits.rs"
 ROOM = "src/metrics/room.rs"
+OBSERVE_PLACES = "src/server/observe/places.rs"
+CARDINALITY = "src/metrics/cardinality.rs"
 RIGHTS_LINT = "src/identity/lint.rs"
 LITE_CONNECT = "src/store/sqlite/connect.rs"
 GUARD_ONCE = "examples/guard/guard.py"
@@ -1132,13 +1134,13 @@ MUTANTS = [
         ("src/ledger/answer_log.rs", "consumers.len() < CONSUMERS_MAX {", "consumers.len() < usize::MAX {"),
     ]),
     Mutant("M12", "who is refused takes the names of others", "metrics", [
-        ("src/metrics/consumers.rs", "if answer.is_ok() || named == Named::ByOperator {", "if answer.is_ok() || answer.is_err() {"),
+        ("src/metrics/consumers.rs", "if answer.is_ok() || named == NamedBy::ByOperator {", "if answer.is_ok() || answer.is_err() {"),
     ]),
     Mutant("M13", "alerts are not there before the first one", "metrics", [
         ("src/metrics/refusals.rs", "Reason::ALL.iter().map(of).collect()", "Reason::ALL.iter().take(1).map(of).collect()"),
     ]),
     Mutant("M14", "a command that is dropped unanswered is not counted", "metrics", [
-        ("src/metrics/asked.rs", "self.who.as_ref().filter(|_| !self.answered)", "self.who.as_ref().filter(|who| self.answered && !who.named)"),
+        ("src/metrics/pending.rs", "self.who.as_ref().filter(|_| !self.answered)", "self.who.as_ref().filter(|who| self.answered && !who.named)"),
     ]),
     Mutant("M15", "duplicates take the lines of what is worse", "ledger::answer_log", [
         ("src/ledger/answer_log.rs", "let most = if kind == LogEvent::Duplicate { LINES_MAX / 2 } else { LINES_MAX };", "let most = LINES_MAX;"),
@@ -1150,13 +1152,13 @@ MUTANTS = [
         ("src/metrics/consumer.rs", ">= EVENT_TYPES_MAX", ">= usize::MAX"),
     ]),
     Mutant("M18", "what clients name is bounded by series alone, not by its length", "metrics", [
-        ("src/metrics/room.rs", "&& self.bytes <= BYTES_MAX", "&& self.bytes > 0"),
+        ("src/metrics/cardinality.rs", "&& self.bytes <= BYTES_MAX", "&& self.bytes > 0"),
     ]),
     Mutant("M19", "the series of who is silent stay for ever", "metrics", [
         ("src/metrics/consumers.rs", "let stays = !consumer.seen_before(since);", "let stays = !consumer.seen_before(since / 1_000);"),
     ]),
     Mutant("M20", "a repeated settlement tells once more how long its claim was held", "metrics", [
-        ("src/metrics/asked.rs", "Reply::Completed { replayed: false, attempt, .. } =>", "Reply::Completed { attempt, .. } =>"),
+        ("src/metrics/pending.rs", "Reply::Completed { replayed: false, attempt, .. } =>", "Reply::Completed { attempt, .. } =>"),
     ]),
     Mutant("M21", "the log does not tell which trace a message belongs to", "observe::", [
         ("src/rpc/edge/auth.rs", "Submission { trace_id: self.trace_id, ..submission }", "Submission { trace_id: None, ..submission }"),
@@ -1211,7 +1213,7 @@ MUTANTS = [
         ("src/metrics/work.rs", "sizes.observe(items(rows));", "sizes.observe(items(rows.min(1)));"),
     ]),
     Mutant("M38", "who has no policy keeps the place that one with a policy needs", "metrics", [
-        ("src/metrics/consumers.rs", "named == Named::ByOperator && known.by_clients > 0", "named == Named::ByOperator && known.by_clients > usize::MAX / 2"),
+        ("src/metrics/consumers.rs", "named == NamedBy::ByOperator && known.by_clients > 0", "named == NamedBy::ByOperator && known.by_clients > usize::MAX / 2"),
     ]),
     Mutant("M39", "entries are shown of the first consumers by name, whoever has a policy", "metrics", [
         ("src/metrics/entries.rs", "let has_place = by_operator || by_clients < NAMED_MAX;", "let has_place = shown.len() < NAMED_MAX;"),
@@ -1223,13 +1225,13 @@ MUTANTS = [
         ("src/metrics/mod.rs", "Metrics::counting(false)", "Metrics::counting(true)"),
     ]),
     Mutant("M42", "who lacks a right is refused, and that is not counted", "identity::rights", [
-        ("src/rpc/edge/auth.rs", "        self.entrance.account.refused(&rejection);\n        Err(rejection)", "        Err(rejection)"),
+        ("src/rpc/edge/auth.rs", "        self.origin.account.refused(&rejection);\n        Err(rejection)", "        Err(rejection)"),
     ]),
     Mutant("M43", "a claim whose caller lacks the right is counted as refused twice", "identity::rights", [
-        ("src/rpc/edge/auth.rs", "        self.entrance.account.refused(&rejection);\n        Err(rejection)", "        self.entrance.account.refused(&rejection);\n        self.entrance.account.refused(&rejection);\n        Err(rejection)"),
+        ("src/rpc/edge/auth.rs", "        self.origin.account.refused(&rejection);\n        Err(rejection)", "        self.origin.account.refused(&rejection);\n        self.origin.account.refused(&rejection);\n        Err(rejection)"),
     ]),
     Mutant("M44", "who is not authenticated is refused, and that is not counted", "identity::credentials", [
-        ("src/rpc/edge/auth.rs", "    entrance.account.refused(&rejection);\n    rejection", "    rejection"),
+        ("src/rpc/edge/auth.rs", "    origin.account.refused(&rejection);\n    rejection", "    rejection"),
     ]),
     Mutant("M45", "a file of credentials is told to fail for what is wrong with the one beside it", "identity::seen", [
         ("src/server/trust/reloadable.rs", "problems.iter().any(its)", "problems.iter().any(its) || !problems.is_empty()"),
@@ -1508,7 +1510,7 @@ MUTANTS = [
         (OBSERVE_PLACES, "halves.into_values().max()", "halves.into_values().min()"),
     ]),
     Mutant("N10", "clients' names take the whole room of metrics", "metrics", [
-        (ROOM, "Named::ByClient => RESERVE,", "Named::ByClient => Needs::default(),"),
+        (CARDINALITY, "NamedBy::ByClient => RESERVE,", "NamedBy::ByClient => SeriesCost::default(),"),
     ]),
     Mutant("N11", "metrics do not know which consumers the file of rights names", "identity::seen", [
         ("src/server/trust/mod.rs", "metrics.named_by_rights(trust.rights.named_consumers().map(Into::into).collect());",
@@ -1715,7 +1717,7 @@ MUTANTS = [
         ("src/rpc/edge/auth.rs", "self.has(Some(rpc.needs), Whose::Any)", "self.has(Some(rpc.needs), Whose::Any).or(Ok(()))"),
     ]),
     Mutant("FL38", "what a compressed import is unpacked counts nowhere", "edge::memory", [
-        ("src/rpc/admin/bulk.rs", "tokio::spawn(caller.counted(self.run(tell)))", "tokio::spawn(self.run(tell))"),
+        ("src/rpc/admin/bulk.rs", "tokio::spawn(caller.counted(self.run(sender)))", "tokio::spawn(self.run(sender))"),
         ("src/rpc/admin/bulk.rs", "        let caller = self.caller.clone();\n        let taking", "        let taking"),
     ]),
     Mutant("FL39", "trailers of errors are not counted", "accounts", [
@@ -1949,7 +1951,7 @@ MUTANTS = [
         ("src/rpc/ledger.rs", "caller.may(&malformed.consumer)", "caller.may(&malformed.consumer) || true"),
     ]),
     Mutant("R25", "refused names take the places of series", "identity::refused_fields", [
-        ("src/metrics/consumers/malformed.rs", "consumer.is_empty() || named() == Named::ByClient", "consumer.is_empty() || (named() == Named::ByClient && false)"),
+        ("src/metrics/consumers/malformed.rs", "consumer.is_empty() || named() == NamedBy::ByClient", "consumer.is_empty() || (named() == NamedBy::ByClient && false)"),
     ]),
     Mutant("R26", "what was left out is not counted", "observe::fields", [
         ("src/ledger/noted.rs", "            self.inner.metrics.corrected(&corrected.field);\n", "            let _ = &corrected.field;\n"),
@@ -2207,7 +2209,7 @@ MUTANTS = [
         ("src/accounts/call.rs", "        if self.resting.rests.swap(true, Relaxed) {", "        if self.resting.rests.load(Relaxed) || self.number.is_some() {"),
     ]),
     Mutant("WT9", "credential and right are judged when the call arrives alone", "waiting::account", [
-        ("src/rpc/waiting.rs", "        let again = self.caller.again()?;\n", "        let again = self.caller.clone();\n"),
+        ("src/rpc/waiting.rs", "        let again = self.caller.checked_again()?;\n", "        let again = self.caller.clone();\n"),
     ]),
     Mutant("WT10", "each look takes of the consumer's quota", "waiting::account", [
         ("src/ledger/submit_waiting.rs", "self.ledger.registered(key.consumer(), &OnceLock::new())?;", "self.ledger.admit(self.submission, &OnceLock::new())?;"),
@@ -2216,7 +2218,7 @@ MUTANTS = [
         ("src/accounts/connection.rs", "STREAMS_MAX as usize / 2", "STREAMS_MAX as usize"),
     ]),
     Mutant("WT12", "calls of HTTP/1.1 that wait take all connections", "waiting::bounds", [
-        ("src/rpc/edge/auth.rs", "self.http1.then_some(&self.entrance.http_waits)", "(!self.http1).then_some(&self.entrance.http_waits)"),
+        ("src/rpc/edge/auth.rs", "self.http1.then_some(&self.origin.http_waits)", "(!self.http1).then_some(&self.origin.http_waits)"),
     ]),
     Mutant("WT13", "a server that drains waits for the calls that wait", "waiting::crowd", [
         ("src/ledger/mod.rs", "        self.inner.room.drain();\n", ""),
@@ -2283,7 +2285,7 @@ MUTANTS = [
         ("src/domain/delete_unreadable.rs", "shown.saturating_add(AHEAD_MAX.micros())", "shown.saturating_add(i64::MAX)"),
     ]),
     Mutant("RL9", "a Lookup that is refused for its fields is not counted", "lookups", [
-        ("src/metrics/consumers/malformed.rs", "Kind::Lookup => self.of_lookups(consumer).looked(LOOKUP_REJECTED),", "Kind::Lookup => self.of_lookups(consumer).looked(usize::MAX),"),
+        ("src/metrics/consumers/malformed.rs", "CommandKind::Lookup => self.of_lookups(consumer).count_lookup(LOOKUP_REJECTED),", "CommandKind::Lookup => self.of_lookups(consumer).count_lookup(usize::MAX),"),
     ]),
     Mutant("RL10", "a start waits for a file that is not a database", "process::odd", [
         ("src/store/sqlite/errors.rs", "Some(26) =>", "Some(1_026) =>"),

@@ -1,4 +1,4 @@
-//! Operations on many entries: streams of messages to orders, and back.
+//! Operations on many entries, as streams of messages.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::ledger::{
     RedriveProgress,
 };
 use crate::proto;
-use crate::rpc::edge::auth::Caller;
+use crate::rpc::edge::auth::AuthenticatedCaller;
 use crate::rpc::edge::layer;
 use crate::wire::digest::digest;
 use crate::wire::errors;
-use crate::wire::fields::{Fields, Limits, Part};
+use crate::wire::fields::{FieldChecks, FieldScope, Limits};
 use crate::wire::reasons::During;
 use crate::wire::words;
 
@@ -29,22 +29,22 @@ const RATE_DEFAULT: u32 = 100;
 const RATE_MAX: u32 = 1_000;
 const MAXIMUM_DEFAULT: i32 = 10_000;
 const MAXIMUM_MAX: i32 = 1_000_000;
-/// How long an import waits for its next message, and for somebody to read an answer.
+/// How long an import waits for its next message, and for the client to read an answer.
 const NEXT_WITHIN: Duration = Duration::from_mins(1);
 
 /// A stream of answers.
-pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(super) type ResponseStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 pub(super) fn redrive(
     request: &proto::RedriveEntriesRequest,
     actor: &str,
     limits: &Limits,
 ) -> Result<RedriveOrder, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     let (filter, ages) = entries::filter(&mut fields, request.filter.as_ref(), limits);
     let given = request.filter.as_ref().map_or(&[][..], |filter| filter.states.as_slice());
     if given.is_empty() {
-        fields.wrong("filter.states", "is empty: name the states that shall be redriven, such as PARKED");
+        fields.wrong("filter.states", "is empty: name the states to redrive, such as PARKED");
     } else if given.contains(&proto::EntryState::Completed.into()) {
         fields.wrong(
             "filter.states",
@@ -71,7 +71,7 @@ pub(super) fn redrive(
             MAXIMUM_DEFAULT
         }
     };
-    // The rate and the maximum may be others when the operation goes on; a dry run is not written down.
+    // The rate and the maximum may differ when the operation is continued; a dry run is not stored.
     let identity = proto::RedriveEntriesRequest { rate: 0, maximum: 0, dry_run: false, ..request.clone() };
     let mut asked = serde_json::json!({
         "source": filter.source,
@@ -101,21 +101,22 @@ pub(super) fn redrive(
     })
 }
 
-/// What is told, as messages, for as long as the caller has the right to it: who reads no more ends the redriving.
-pub(super) fn told(
-    told: mpsc::Receiver<RedriveEvent>,
-    caller: Caller,
+/// The progress of the operation as messages, for as long as the caller has the right to it. A client that
+/// stops reading ends the operation.
+pub(super) fn progress_stream(
+    events: mpsc::Receiver<RedriveEvent>,
+    caller: AuthenticatedCaller,
     consumer: String,
-) -> Answers<proto::RedriveEntriesResponse> {
-    Box::pin(unfold(Some((told, caller, consumer)), |telling| async {
-        let (mut told, caller, consumer) = telling?;
+) -> ResponseStream<proto::RedriveEntriesResponse> {
+    Box::pin(unfold(Some((events, caller, consumer)), |state| async {
+        let (mut events, caller, consumer) = state?;
         let next = tokio::select! {
             biased;
-            () = caller.leaving() => Err(old("repeat the same request, and it goes on from here")),
-            next = told.recv() => next?,
+            () = caller.must_end_streams() => Err(old("repeat the same request, and it goes on from here")),
+            next = events.recv() => next?,
         };
-        match caller.again().and_then(|caller| caller.allowed(&consumer)) {
-            Ok(()) => Some((next.map(progress).map_err(Status::from), Some((told, caller, consumer)))),
+        match caller.checked_again().and_then(|caller| caller.allowed(&consumer)) {
+            Ok(()) => Some((next.map(progress).map_err(Status::from), Some((events, caller, consumer)))),
             Err(rejection) => Some((Err(rejection.into()), None)),
         }
     }))
@@ -141,37 +142,37 @@ fn progress(progress: RedriveProgress) -> proto::RedriveEntriesResponse {
     }
 }
 
-/// An import under way.
-pub(super) struct Intake {
+/// An import in progress.
+pub(super) struct ImportStream {
     pub(super) operators: Operators,
     pub(super) limits: Limits,
-    pub(super) caller: Caller,
+    pub(super) caller: AuthenticatedCaller,
     pub(super) incoming: Streaming<proto::ImportEntriesRequest>,
     pub(super) open: OpenOperation,
 }
 
-impl Intake {
-    /// One answer for each message, in their order; the first that fails is the last. What takes the messages
-    /// does not wait for ever for a caller who reads no answers.
-    pub(super) fn answers(self) -> Answers<proto::ImportEntriesResponse> {
-        let (tell, told) = mpsc::channel(1);
+impl ImportStream {
+    /// One answer for each message, in order; the first failed message ends the stream. The task that stores
+    /// the messages does not wait forever for a client that reads no answers.
+    pub(super) fn answers(self) -> ResponseStream<proto::ImportEntriesResponse> {
+        let (sender, responses) = mpsc::channel(1);
         let caller = self.caller.clone();
-        let taking = tokio::spawn(caller.counted(self.run(tell)));
-        Box::pin(unfold((told, Some(taking)), |(mut told, taking)| async move {
-            if let Some(response) = told.recv().await {
-                return Some((Ok(response), (told, taking)));
+        let taking = tokio::spawn(caller.counted(self.run(sender)));
+        Box::pin(unfold((responses, Some(taking)), |(mut responses, taking)| async move {
+            if let Some(response) = responses.recv().await {
+                return Some((Ok(response), (responses, taking)));
             }
             let ended = taking?.await.unwrap_or_else(|_| Err(died()));
-            ended.err().map(|rejection| (Err(rejection.into()), (told, None)))
+            ended.err().map(|rejection| (Err(rejection.into()), (responses, None)))
         }))
     }
 
-    async fn run(mut self, tell: mpsc::Sender<proto::ImportEntriesResponse>) -> Result<(), Rejection> {
+    async fn run(mut self, sender: mpsc::Sender<proto::ImportEntriesResponse>) -> Result<(), Rejection> {
         while let Some(request) = self.next().await? {
             let response = self.take(request).await?;
-            match timeout(NEXT_WITHIN, tell.send(response)).await {
+            match timeout(NEXT_WITHIN, sender.send(response)).await {
                 Ok(Ok(())) => {}
-                // The caller is gone.
+                // The client closed the stream.
                 Ok(Err(_)) => return Ok(()),
                 Err(_) => {
                     return Err(Rejection::new(
@@ -192,7 +193,7 @@ impl Intake {
                 Reason::Draining,
                 "this server is shutting down: go on with the first message that was not answered; another one takes it",
             )),
-            () = self.caller.leaving() => return Err(old("go on with the first message that was not answered")),
+            () = self.caller.must_end_streams() => return Err(old("go on with the first message that was not answered")),
             next = timeout(NEXT_WITHIN, self.incoming.message()) => next,
         };
         match next {
@@ -211,12 +212,12 @@ impl Intake {
         &self,
         request: proto::ImportEntriesRequest,
     ) -> Result<proto::ImportEntriesResponse, Rejection> {
-        let mut fields = Fields::new(&self.limits);
+        let mut fields = FieldChecks::new(&self.limits);
         fields.request_id("operation_id", &request.operation_id, OPERATION_ID_MAX);
         fields.name("reason", &request.reason, REASON_MAX);
         fields.finish(|| ())?;
-        // A message may come long after the first: what counts is who the caller is now.
-        let caller = self.caller.again()?;
+        // A message may arrive long after the first: the caller's current rights decide.
+        let caller = self.caller.checked_again()?;
         caller.allowed_somewhere()?;
         if request.entries.len() > self.limits.batch_items {
             let (items, max) = (request.entries.len(), self.limits.batch_items);
@@ -254,7 +255,7 @@ impl Intake {
             reason: request.reason,
             rows,
         };
-        // Nothing is left of it, so that the store need not be asked.
+        // No valid item is left, so the store need not be asked.
         let fates = if places.is_empty() { Vec::new() } else { self.store(order).await? };
         for (fate, index) in fates.into_iter().zip(places) {
             match fate {
@@ -269,8 +270,9 @@ impl Intake {
     }
 }
 
-impl Intake {
-    /// Stores the entries of one message. The import has a place for this alone, not while it waits for the next one.
+impl ImportStream {
+    /// Stores the entries of one message. The import holds an operation's permit only for this, not while it
+    /// waits for the next message.
     async fn store(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
         let _place = self.operators.place(&self.open).await?;
         self.operators.import(order).await
@@ -278,7 +280,7 @@ impl Intake {
 }
 
 fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(Key, Import), Rejection> {
-    let mut fields = Fields::of(limits, Part::Item { list: "entries", index });
+    let mut fields = FieldChecks::of(limits, FieldScope::Item { list: "entries", index });
     let key = fields.key(entry.key.as_ref());
     if key.as_ref().is_some_and(Key::is_of_run) {
         fields.wrong("key.replay_run", "is set: an import stores what was processed live");
@@ -292,7 +294,7 @@ fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(K
     fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), import))
 }
 
-/// The connection of a stream is as old as it may be.
+/// The refusal when the connection of a stream has reached its lifetime.
 fn old(next: &str) -> Rejection {
     let text = format!("this connection has been open for long, and ends: {next}, on a new one");
     Rejection::new(Reason::Draining, text)

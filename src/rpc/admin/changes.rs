@@ -1,4 +1,4 @@
-//! Operators' changes and the audit: messages to orders, and back.
+//! Operators' changes and the audit, as messages.
 
 use prost::Message as _;
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use crate::domain::{
 use crate::ledger::{ChangeRequest, DeleteUnreadable};
 use crate::proto;
 use crate::wire::digest::digest;
-use crate::wire::fields::{Fields, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::words;
 
 const REQUEST_ID_MAX: usize = 128;
@@ -20,7 +20,7 @@ const REASON_MAX: usize = 1_024;
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
-/// What every change brings.
+/// The fields that every change has.
 struct Common<'a> {
     key: Option<&'a proto::EntryKey>,
     request_id: &'a str,
@@ -43,9 +43,9 @@ macro_rules! common {
     };
 }
 
-/// Checks what every change brings, and makes the order.
+/// Checks the fields that every change has, and makes the order.
 fn order(
-    mut fields: Fields<'_>,
+    mut fields: FieldChecks<'_>,
     common: &Common<'_>,
     actor: &str,
     evidence: &str,
@@ -81,7 +81,7 @@ pub(super) fn redrive(
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!("RedriveEntry", request, request.force);
     let action = Action::Redrive { drop_fingerprint: request.drop_fingerprint, admit: request.admit };
-    order(Fields::new(limits), &common, actor, "", action)
+    order(FieldChecks::new(limits), &common, actor, "", action)
 }
 
 pub(super) fn park(
@@ -90,7 +90,7 @@ pub(super) fn park(
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!("ParkEntry", request, false);
-    order(Fields::new(limits), &common, actor, "", Action::Park)
+    order(FieldChecks::new(limits), &common, actor, "", Action::Park)
 }
 
 pub(super) fn resolve(
@@ -99,7 +99,7 @@ pub(super) fn resolve(
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!("ResolveEntry", request, request.force);
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     fields.bytes("result", &request.result, limits.result);
     let resolution = match request.state() {
         proto::EntryState::Completed => Resolution::Completed { result: request.result.clone() },
@@ -127,18 +127,18 @@ pub(super) fn delete(
     limits: &Limits,
 ) -> Result<ChangeRequest, Rejection> {
     let common = common!("DeleteEntry", request, request.force);
-    order(Fields::new(limits), &common, actor, "", Action::Delete)
+    order(FieldChecks::new(limits), &common, actor, "", Action::Delete)
 }
 
-/// The same of an entry that cannot be read, by the hash of its key.
+/// A Delete of an entry that cannot be read, by the hash of its key.
 pub(super) fn delete_unreadable(
     request: &proto::DeleteEntryRequest,
     actor: &str,
     limits: &Limits,
 ) -> Result<DeleteUnreadable, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     if request.key.is_some() {
-        fields.wrong("key_hash", "is set beside key: name the entry by one of them");
+        fields.wrong("key_hash", "is set together with key: name the entry by one of them");
     }
     let key = fields.key_hash("key_hash", &request.key_hash);
     fields.request_id("request_id", &request.request_id, REQUEST_ID_MAX);
@@ -146,7 +146,7 @@ pub(super) fn delete_unreadable(
     if request.expected_version != 0 {
         fields.wrong(
             "expected_version",
-            "is set beside key_hash: what cannot be read has no version that you looked at",
+            "is set together with key_hash: an entry that cannot be read has no version that you looked at",
         );
     }
     fields.finish(|| DeleteUnreadable {
@@ -160,7 +160,7 @@ pub(super) fn delete_unreadable(
     })
 }
 
-/// A page of the audit: what to ask the store for, and how to name the next one.
+/// A page of the audit: the query for the store, and the position of the next page.
 pub(super) struct AuditQuery {
     pub(super) listing: AuditListing,
     pages: Pages,
@@ -170,7 +170,7 @@ pub(super) fn audit(
     request: &proto::ListAuditEventsRequest,
     limits: &Limits,
 ) -> Result<AuditQuery, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     fields.text("consumer", &request.consumer, limits.consumer);
     let key = match &request.key {
         None => None,

@@ -1,4 +1,4 @@
-//! Filters and pages of entries: messages to listings, and back.
+//! Filters and pages of entries, as messages.
 
 use prost::Message as _;
 use uuid::Uuid;
@@ -9,23 +9,23 @@ use crate::ledger::{Ages, Operators, Sought};
 use crate::proto;
 use crate::wire::entry;
 use crate::wire::errors;
-use crate::wire::fields::{Fields, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::words;
 
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
-/// A page ends beyond this many bytes: the longest entry added, it is below what clients take.
+/// A page ends beyond this many bytes: with the longest entry added, it is below what clients accept.
 pub(super) const PAGE_BYTES: usize = 3 << 20;
 /// The longest age that a filter may name.
 const AGE_MAX: Span = Span::from_days(10_000);
 
-/// Which entry `GetEntry` was asked for: by its key or by the hash of its key.
+/// Which entry `GetEntry` asks for: by its key or by the hash of its key.
 pub(super) fn sought(request: &proto::GetEntryRequest, limits: &Limits) -> Result<Sought, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     let sought = match (&request.key, request.key_hash.as_str()) {
         (key, "") => fields.key(key.as_ref()).map(Sought::Key),
         (Some(_), _) => {
-            fields.wrong("key_hash", "is set beside key: name the entry by one of them");
+            fields.wrong("key_hash", "is set together with key: name the entry by one of them");
             None
         }
         (None, hash) => fields.key_hash("key_hash", hash).map(Sought::Hash),
@@ -35,9 +35,9 @@ pub(super) fn sought(request: &proto::GetEntryRequest, limits: &Limits) -> Resul
     sought.ok_or_else(|| errors::internal("a key is neither wrong nor right"))
 }
 
-/// Which entries, and the ages that the store's clock must still make instants of.
+/// The filter, and the ages that are converted to instants by the store's clock.
 pub(super) fn filter(
-    fields: &mut Fields<'_>,
+    fields: &mut FieldChecks<'_>,
     asked: Option<&proto::EntryFilter>,
     limits: &Limits,
 ) -> (EntryFilter, Ages) {
@@ -51,7 +51,7 @@ pub(super) fn filter(
     let causes = numbers(fields, "filter.causes", &asked.causes, 5, |number| {
         proto::ParkCause::try_from(number).is_ok_and(|cause| cause != proto::ParkCause::Unspecified)
     });
-    // What is asked for has but one state: its index finds it.
+    // Expired claims have but one state: the index of that state finds them.
     if states.is_empty() && asked.expired {
         states = vec![proto::EntryState::InProgress as i16];
     } else if states.is_empty() && !causes.is_empty() {
@@ -78,9 +78,9 @@ pub(super) fn filter(
     (filter, Ages { min, max })
 }
 
-/// Sorted, each once.
+/// Sorted, without duplicates.
 fn numbers(
-    fields: &mut Fields<'_>,
+    fields: &mut FieldChecks<'_>,
     field: &str,
     asked: &[i32],
     max: usize,
@@ -101,7 +101,7 @@ fn numbers(
     numbers
 }
 
-fn age(fields: &mut Fields<'_>, field: &str, asked: Option<&prost_types::Duration>) -> Option<Span> {
+fn age(fields: &mut FieldChecks<'_>, field: &str, asked: Option<&prost_types::Duration>) -> Option<Span> {
     let span = fields.span(field, asked?)?;
     if span > AGE_MAX {
         fields.wrong(field, "is longer than 10000 days, the longest allowed");
@@ -109,7 +109,7 @@ fn age(fields: &mut Fields<'_>, field: &str, asked: Option<&prost_types::Duratio
     Some(span)
 }
 
-/// What `ListEntries` was asked for.
+/// A `ListEntries` request.
 pub(super) struct Query {
     listing: Listing,
     ages: Ages,
@@ -118,7 +118,7 @@ pub(super) struct Query {
 
 impl Query {
     pub(super) fn of(request: &proto::ListEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
-        let mut fields = Fields::new(limits);
+        let mut fields = FieldChecks::new(limits);
         let (mut filter, mut ages) = filter(&mut fields, request.filter.as_ref(), limits);
         let newest_first = match proto::EntryOrder::try_from(request.order) {
             Ok(proto::EntryOrder::Unspecified | proto::EntryOrder::OldestFirst) => false,
@@ -131,7 +131,7 @@ impl Query {
         let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
         let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), ..request.clone() };
         let pages = Pages::of("ListEntries", &asked);
-        let place = pages.place(&mut fields, &request.page_token, Place::read);
+        let place = pages.place(&mut fields, &request.page_token, ListPosition::read);
         let after = place.as_ref().map(|place| place.after);
         if let Some(place) = place {
             (filter.created_from, filter.created_until) = (place.from, place.until);
@@ -172,31 +172,31 @@ impl Query {
         page.looked_at_until = next.map(|after| words::timestamp(after.0));
         page.next_page_token = next.map_or(String::new(), |after| {
             let (from, until) = (listing.filter.created_from, listing.filter.created_until);
-            self.pages.token(&Place { after, from, until }.bytes())
+            self.pages.token(&ListPosition { after, from, until }.bytes())
         });
         Ok(page)
     }
 }
 
-/// Where a listing goes on, and the instants that its first page has fixed.
-struct Place {
+/// Where a listing continues, and the instants that its first page has fixed.
+struct ListPosition {
     after: (StoreTime, KeyHash),
     from: StoreTime,
     until: StoreTime,
 }
 
-impl Place {
+impl ListPosition {
     fn bytes(&self) -> Vec<u8> {
         let (at, key) = self.after;
         let instants = [at, self.from, self.until].map(|instant| instant.micros().to_be_bytes());
         [key.as_bytes(), instants.as_flattened()].concat()
     }
 
-    fn read(place: &[u8]) -> Option<Place> {
+    fn read(place: &[u8]) -> Option<ListPosition> {
         let (key, instants) = place.split_first_chunk()?;
         let (instants, []) = instants.as_chunks() else { return None };
         let [at, from, until] = *instants else { return None };
         let [at, from, until] = [at, from, until].map(|instant| StoreTime(i64::from_be_bytes(instant)));
-        Some(Place { after: (at, Uuid::from_bytes(*key)), from, until })
+        Some(ListPosition { after: (at, Uuid::from_bytes(*key)), from, until })
     }
 }

@@ -1,12 +1,12 @@
-//! Holds: messages to orders, and holds back.
+//! Holds, as messages.
 
-use super::super::edge::auth::Caller;
+use super::super::edge::auth::AuthenticatedCaller;
 use crate::domain::{Hold, Rejection, RequestDigest};
 use crate::identity::Whose;
 use crate::ledger::{HoldChange, HoldOrder};
 use crate::proto;
 use crate::wire::digest::digest;
-use crate::wire::fields::{Fields, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::words::shown;
 
 const REQUEST_ID_MAX: usize = 128;
@@ -19,7 +19,7 @@ pub(super) fn place(
 ) -> Result<HoldOrder, Rejection> {
     let asked = [&request.prefix, &request.request_id, &request.reason];
     let digest = digest("HoldConsumers", request);
-    order(Fields::new(limits), request.all, asked, digest, actor, HoldChange::Place)
+    order(FieldChecks::new(limits), request.all, asked, digest, actor, HoldChange::Place)
 }
 
 pub(super) fn lift(
@@ -29,11 +29,11 @@ pub(super) fn lift(
 ) -> Result<HoldOrder, Rejection> {
     let asked = [&request.prefix, &request.request_id, &request.reason];
     let digest = digest("ResumeConsumers", request);
-    order(Fields::new(limits), request.all, asked, digest, actor, HoldChange::Lift)
+    order(FieldChecks::new(limits), request.all, asked, digest, actor, HoldChange::Lift)
 }
 
 fn order(
-    mut fields: Fields<'_>,
+    mut fields: FieldChecks<'_>,
     all: bool,
     [prefix, request_id, reason]: [&String; 3],
     digest: RequestDigest,
@@ -41,7 +41,7 @@ fn order(
     what: HoldChange,
 ) -> Result<HoldOrder, Rejection> {
     match (all, prefix.is_empty()) {
-        // A prefix that was forgotten must not hold every consumer.
+        // A forgotten prefix must not hold every consumer.
         (false, true) => {
             fields.wrong("prefix", "is empty: name what the consumers' names begin with, or set all");
         }
@@ -60,16 +60,16 @@ fn order(
     })
 }
 
-fn prefix(fields: &mut Fields<'_>, prefix: &str) {
+fn prefix(fields: &mut FieldChecks<'_>, prefix: &str) {
     fields.text("prefix", prefix, fields.limits().consumer);
     if prefix.ends_with('*') {
         fields.wrong("prefix", "ends with *: write what the names begin with, without the *, or set all");
     }
 }
 
-/// The prefix of the holds that are asked for.
+/// The prefix of the holds that are listed.
 pub(super) fn listed(request: &proto::ListHoldsRequest, limits: &Limits) -> Result<String, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     prefix(&mut fields, &request.prefix);
     fields.finish(|| request.prefix.clone())
 }
@@ -78,7 +78,7 @@ pub(super) fn listed(request: &proto::ListHoldsRequest, limits: &Limits) -> Resu
 ///
 /// # Errors
 /// `CONSUMER_NOT_ALLOWED`.
-pub(super) fn allowed(caller: &Caller, prefix: &str) -> Result<(), Rejection> {
+pub(super) fn allowed(caller: &AuthenticatedCaller, prefix: &str) -> Result<(), Rejection> {
     caller.allowed_for(if prefix.is_empty() { Whose::All } else { Whose::Prefix(prefix) })
 }
 

@@ -1,4 +1,4 @@
-//! `AdminService`: what operators see and change.
+//! `AdminService`: what operators read and change.
 
 mod bulk;
 mod changes;
@@ -13,14 +13,14 @@ mod token_offset;
 
 use tonic::{Request, Response, Status};
 
-use super::edge::auth::{self, Caller};
+use super::edge::auth::{self, AuthenticatedCaller};
 use crate::identity::{Right, Whose};
 use crate::ledger::{
     ChangeRequest, CountScope, HoldResult, Operators, PolicyOrder, PolicyResult, Sought, redrive_all,
 };
 use crate::proto::{self, admin_service_server::AdminService};
 use crate::wire::entry;
-use crate::wire::fields::{Fields, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::policy;
 
 pub(super) struct AdminRpc {
@@ -38,7 +38,7 @@ impl AdminService for AdminRpc {
         let caller = auth::caller(request.extensions())?;
         match &sought {
             Sought::Key(key) => caller.allowed(key.consumer())?,
-            // Whose entry a hash finds is not known before.
+            // Whose entry a hash finds is not known in advance.
             Sought::Hash(_) => caller.allowed_everywhere()?,
         }
         let (reading, entry) = self.operators(caller).get(sought).await?;
@@ -73,7 +73,7 @@ impl AdminService for AdminRpc {
         summary::summarize(&self.operators(caller), query).await.map(Response::new).map_err(Status::from)
     }
 
-    type RedriveEntriesStream = bulk::Answers<proto::RedriveEntriesResponse>;
+    type RedriveEntriesStream = bulk::ResponseStream<proto::RedriveEntriesResponse>;
 
     async fn redrive_entries(
         &self,
@@ -81,14 +81,14 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
         let caller = auth::caller(request.extensions())?;
         let order = bulk::redrive(request.get_ref(), caller.principal(), &self.limits)?;
-        // Also of a dry run, which names entries of states that only a change would look for.
+        // Also for a dry run, since it names entries in states that only a change would look for.
         caller.allowed(&order.filter.consumer)?;
         let (caller, consumer) = (caller.clone(), order.filter.consumer.clone());
-        let told = redrive_all(&self.operators(&caller), order).await?;
-        Ok(Response::new(bulk::told(told, caller, consumer)))
+        let events = redrive_all(&self.operators(&caller), order).await?;
+        Ok(Response::new(bulk::progress_stream(events, caller, consumer)))
     }
 
-    type ImportEntriesStream = bulk::Answers<proto::ImportEntriesResponse>;
+    type ImportEntriesStream = bulk::ResponseStream<proto::ImportEntriesResponse>;
 
     async fn import_entries(
         &self,
@@ -97,7 +97,7 @@ impl AdminService for AdminRpc {
         let caller = auth::caller(request.extensions())?.clone();
         caller.allowed_somewhere()?;
         let open = self.operators.open_operation(caller.principal(), false)?;
-        let intake = bulk::Intake {
+        let intake = bulk::ImportStream {
             operators: self.operators(&caller),
             limits: self.limits,
             caller,
@@ -237,7 +237,7 @@ impl AdminService for AdminRpc {
         let caller = auth::caller(request.extensions())?;
         if !request.get_ref().key_hash.is_empty() {
             let order = changes::delete_unreadable(request.get_ref(), caller.principal(), &self.limits)?;
-            // Whose entry a hash finds is not known before.
+            // Whose entry a hash finds is not known in advance.
             caller.allowed_everywhere()?;
             let replayed = self.operators.delete_unreadable(order).await?;
             return Ok(Response::new(proto::DeleteEntryResponse { replayed }));
@@ -253,7 +253,7 @@ impl AdminService for AdminRpc {
         request: Request<proto::GetPolicyRequest>,
     ) -> Result<Response<proto::GetPolicyResponse>, Status> {
         let consumer = &request.get_ref().consumer;
-        let mut fields = Fields::new(&self.limits);
+        let mut fields = FieldChecks::new(&self.limits);
         fields.name("consumer", consumer, self.limits.consumer);
         fields.finish(|| ())?;
         let caller = auth::caller(request.extensions())?;
@@ -336,12 +336,12 @@ impl AdminService for AdminRpc {
 }
 
 impl AdminRpc {
-    /// The operators' handle for the requests of a caller.
-    fn operators(&self, caller: &Caller) -> Operators {
+    /// The operators' handle for a caller's requests.
+    fn operators(&self, caller: &AuthenticatedCaller) -> Operators {
         self.operators.acting_for(caller.principal())
     }
 
-    /// The policy after an order, and what became of the order.
+    /// The policy after an order, and whether the order had been carried out before.
     async fn put_in_force(
         &self,
         order: PolicyOrder,

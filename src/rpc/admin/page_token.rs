@@ -1,29 +1,29 @@
-//! Page tokens: where the next page of an answer begins. A token serves the call that gave it, with the same filter,
-//! and no other.
+//! Page tokens: where the next page of an answer begins. A token is valid for the call that issued it, with
+//! the same filter, and for no other.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use prost::Message;
 use sha2::{Digest as _, Sha256};
 
-use crate::wire::fields::Fields;
+use crate::wire::fields::FieldChecks;
 
 /// The longest token, in bytes: the longest names that a configuration allows, in base64, are below it.
 const TOKEN_MAX: usize = 2_048;
-/// The form of the bytes of a token.
+/// The version of the token's encoding.
 const VERSION: u8 = 1;
-/// How many bytes of a SHA-256 a token ends with.
+/// The number of bytes of a SHA-256 with which a token ends.
 const SUM_BYTES: usize = 16;
 
 /// The pages of one call's answer.
 pub(super) struct Pages {
-    /// What its tokens are bound to: the call, and what it was asked for.
+    /// What its tokens are bound to: the call, and its request.
     bound: Sha256,
 }
 
 impl Pages {
-    /// Those of an RPC, and of its request without `page_size`, which may differ from page to page, and `page_token`.
-    /// All other fields of the request are bound, those of later versions too.
+    /// The pages of an RPC and of its request, without `page_size`, which may differ from page to page, and
+    /// `page_token`. All other fields of the request are bound, those of later versions too.
     pub(super) fn of(rpc: &str, asked: &impl Message) -> Pages {
         let mut bound = Sha256::new();
         for part in [rpc.as_bytes(), &asked.encode_to_vec()] {
@@ -33,7 +33,7 @@ impl Pages {
         Pages { bound }
     }
 
-    /// The token of a place: base64 of the version, the place, and the sum of both.
+    /// The token of a position: base64 of the version, the position, and the checksum of both.
     pub(super) fn token(&self, place: &[u8]) -> String {
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(place);
@@ -42,11 +42,11 @@ impl Pages {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The place that a token names; `None` if the token is empty, or if a violation was noted because this call gave
-    /// no such token.
+    /// The position that a token names; `None` if the token is empty, or if a violation was recorded because
+    /// this call did not issue the token.
     pub(super) fn place<T>(
         &self,
-        fields: &mut Fields<'_>,
+        fields: &mut FieldChecks<'_>,
         token: &str,
         read: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Option<T> {
@@ -73,9 +73,10 @@ impl Pages {
         (sum == self.sum(&bytes) && bytes.first() == Some(&VERSION)).then(|| bytes.split_off(1))
     }
 
-    /// Not keyed: replicas share no key, and a token is not a secret. A caller that makes one up reads no more than it
-    /// could by asking from the start, since rights are judged again with each page. The sum catches what was cut, changed,
-    /// or given by another call; `read` must still refuse what the store cannot take.
+    /// Not keyed: replicas share no key, and a token is not a secret. A caller that makes one up reads no
+    /// more than it could by asking from the start, since rights are checked again with each page. The
+    /// checksum detects a token that was cut, changed, or issued by another call; `read` must still refuse
+    /// what the store does not accept.
     fn sum(&self, bytes: &[u8]) -> [u8; SUM_BYTES] {
         let digest = self.bound.clone().chain_update(bytes).finalize();
         let mut sum = [0; SUM_BYTES];
@@ -84,8 +85,8 @@ impl Pages {
     }
 }
 
-/// A name of the store, as a place. Control characters other than the one inside the store's own names are in no name,
-/// and Postgres takes no NUL.
+/// A name of the store, as a position. No name has control characters except the separator inside the store's
+/// own names, and Postgres does not accept NUL.
 pub(super) fn name(place: &[u8]) -> Option<String> {
     let name = str::from_utf8(place).ok()?;
     let odd = |character: char| character.is_control() && character != '\u{1f}';
@@ -104,7 +105,7 @@ mod tests {
 
     fn read(pages: &Pages, token: &str) -> Result<Option<String>, String> {
         let limits = Limits::default();
-        let mut fields = Fields::new(&limits);
+        let mut fields = FieldChecks::new(&limits);
         let place = pages.place(&mut fields, token, name);
         fields.finish(|| place).map_err(|refused| refused.violations[0].field.clone())
     }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_token_names_nothing_that_no_store_takes() {
+    fn made_up_token_never_names_what_a_store_refuses() {
         let own = pages("A", "c");
         for place in [&b"a\0"[..], b"\xff", b"", b"a\x1b"] {
             assert_eq!(read(&own, &own.token(place)), Err("page_token".to_owned()), "{place:?}");

@@ -1,11 +1,11 @@
-//! Policies: messages to orders, and back.
+//! Policies, as messages.
 
 use super::page_token::{self, Pages};
 use crate::domain::{Doubt, PolicyPatch, PolicyVersion, Rejection, StoreTime, names_many};
 use crate::ledger::{Policies, PolicyOrder};
 use crate::proto;
 use crate::wire::digest::digest;
-use crate::wire::fields::{Fields, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::policy::{message, named, patch, restrict, version};
 use crate::wire::words::timestamp;
 
@@ -19,7 +19,7 @@ pub(super) fn set(
     actor: &str,
     limits: &Limits,
 ) -> Result<PolicyOrder, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     if let Some(why) = names_many(&request.consumer) {
         fields.wrong("consumer", why);
     }
@@ -47,7 +47,8 @@ pub(super) fn set(
         let text = format!("must be at most {}, the server's `result_bytes_max`", limits.result);
         fields.wrong("policy.result_bytes_max", text);
     }
-    // Asked whether a request would be a repeat, a call that only checks is that request.
+    // For the question whether a request would be a repeat, a call that only validates counts as that
+    // request.
     let whole = proto::SetPolicyRequest { validate_only: false, ..request.clone() };
     fields.finish(|| PolicyOrder {
         request_id: request.request_id.clone(),
@@ -67,7 +68,7 @@ pub(super) fn delete(
     actor: &str,
     limits: &Limits,
 ) -> Result<PolicyOrder, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     common(&mut fields, &request.consumer, &request.request_id, &request.reason, limits);
     if request.expected_version < 1 {
         fields.wrong(
@@ -88,7 +89,7 @@ pub(super) fn delete(
     })
 }
 
-fn common(fields: &mut Fields<'_>, consumer: &str, request_id: &str, reason: &str, limits: &Limits) {
+fn common(fields: &mut FieldChecks<'_>, consumer: &str, request_id: &str, reason: &str, limits: &Limits) {
     fields.name("consumer", consumer, limits.consumer);
     fields.request_id("request_id", request_id, REQUEST_ID_MAX);
     fields.name("reason", reason, REASON_MAX);
@@ -114,21 +115,21 @@ pub(super) fn shown(policies: &Policies, consumer: &str) -> proto::ConsumerPolic
     }
 }
 
-/// The version in force; 0: the policy of the server's configuration.
+/// The version in force; 0 for the policy of the server's configuration.
 pub(super) fn version_in_force(policies: &Policies, consumer: &str) -> i32 {
     if policies.is_set(consumer) { policies.version(consumer) } else { 0 }
 }
 
 /// A page of the consumers that have a policy, by name.
 pub(super) struct PolicyPage {
-    /// The last name of the page before; empty: from the start.
+    /// The last name of the page before; empty for the first page.
     after: String,
     size: usize,
     pages: Pages,
 }
 
 pub(super) fn page(request: &proto::ListPoliciesRequest, limits: &Limits) -> Result<PolicyPage, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
     let asked = proto::ListPoliciesRequest { page_size: 0, page_token: String::new() };
     let pages = Pages::of("ListPolicies", &asked);
@@ -162,7 +163,7 @@ pub(super) fn versions(
     request: &proto::ListPolicyVersionsRequest,
     limits: &Limits,
 ) -> Result<VersionPage, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     fields.name("consumer", &request.consumer, limits.consumer);
     let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
     let asked =

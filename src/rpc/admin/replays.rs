@@ -1,4 +1,4 @@
-//! Replay runs: messages to orders, and runs back.
+//! Replay runs, as messages.
 
 use super::page_token::{self, Pages};
 use super::summary;
@@ -6,7 +6,7 @@ use crate::domain::{Namespace, Reading, Rejection, ReplayRun, RequestDigest, Run
 use crate::ledger::{Operators, RunChange, RunOrder, RunResult};
 use crate::proto;
 use crate::wire::digest::digest;
-use crate::wire::fields::{Fields, Limits, REPLAY_RUN_MAX};
+use crate::wire::fields::{FieldChecks, Limits, REPLAY_RUN_MAX};
 use crate::wire::words::shown;
 
 const REQUEST_ID_MAX: usize = 128;
@@ -19,7 +19,7 @@ pub(super) fn create(
     actor: &str,
     limits: &Limits,
 ) -> Result<RunOrder, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     let ends_in = request.ends_in.as_ref().and_then(|ends_in| fields.span("ends_in", ends_in));
     let asked = [&request.consumer, &request.replay_run, &request.request_id, &request.reason];
     order(fields, asked, digest("CreateReplayRun", request), actor, RunChange::Create(ends_in))
@@ -31,11 +31,11 @@ pub(super) fn close(
     limits: &Limits,
 ) -> Result<RunOrder, Rejection> {
     let asked = [&request.consumer, &request.replay_run, &request.request_id, &request.reason];
-    order(Fields::new(limits), asked, digest("CloseReplayRun", request), actor, RunChange::Close)
+    order(FieldChecks::new(limits), asked, digest("CloseReplayRun", request), actor, RunChange::Close)
 }
 
 fn order(
-    mut fields: Fields<'_>,
+    mut fields: FieldChecks<'_>,
     [consumer, replay_run, request_id, reason]: [&String; 4],
     digest: RequestDigest,
     actor: &str,
@@ -58,17 +58,17 @@ fn order(
     })
 }
 
-/// A page of the runs of a consumer: what to ask the store for, and how to name the next one.
+/// A page of a consumer's runs: the query for the store, and the position of the next page.
 pub(super) struct RunQuery {
     pub(super) consumer: String,
-    /// The last name of the page before; empty: from the start.
+    /// The last name of the page before; empty for the first page.
     after: String,
     size: usize,
     pages: Pages,
 }
 
 pub(super) fn query(request: &proto::ListReplayRunsRequest, limits: &Limits) -> Result<RunQuery, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     fields.name("consumer", &request.consumer, limits.consumer);
     let asked = proto::ListReplayRunsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
     let pages = Pages::of("ListReplayRuns", &asked);

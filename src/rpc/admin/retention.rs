@@ -1,11 +1,11 @@
-//! How the purge keeps up, as operators are told.
+//! `GetRetentionStatus`: how the purge keeps up.
 
 use crate::domain::{PurgeWorker, Rejection, Span};
 use crate::ledger::Operators;
 use crate::proto;
 use crate::wire::words::{duration, timestamp};
 
-/// Counting what is due ends here.
+/// The count of due entries stops here.
 const DUE_MAX: usize = 100_000;
 
 pub(super) async fn status(operators: &Operators) -> Result<proto::GetRetentionStatusResponse, Rejection> {

@@ -1,23 +1,23 @@
-//! `SummarizeEntries`: what is stuck, and since when.
+//! `SummarizeEntries`: which entries are stuck, and since when.
 
 use super::page_token::{self, Pages};
 use crate::domain::{Namespace, Policy, Rejection, State, Summary};
 use crate::ledger::{CountScope, Operators, SUMMARY_MAX};
 use crate::proto;
-use crate::wire::fields::{Fields, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::words;
 
 const PAGE_DEFAULT: usize = 20;
 const PAGE_MAX: usize = 100;
 
-/// The consumers that are counted, one or a page of them, and how to name the next page.
+/// The consumers that are counted, one or a page of them, and the position of the next page.
 pub(super) struct Query {
     pub(super) scope: CountScope,
     pages: Pages,
 }
 
 pub(super) fn query(request: &proto::SummarizeEntriesRequest, limits: &Limits) -> Result<Query, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     fields.text("consumer", &request.consumer, limits.consumer);
     fields.replay_run("replay_run", &request.replay_run);
     if request.consumer.is_empty() && !request.replay_run.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn query(request: &proto::SummarizeEntriesRequest, limits: &Limits) -
     let size = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
     let asked = proto::SummarizeEntriesRequest { page_size: 0, page_token: String::new(), ..request.clone() };
     let pages = Pages::of("SummarizeEntries", &asked);
-    // The place is a name in the store: of a consumer, or of a consumer and a run.
+    // The position is a name in the store: of a consumer, or of a consumer and a run.
     let after = pages.place(&mut fields, &request.page_token, |place| {
         page_token::name(place).filter(|_| request.consumer.is_empty())
     });
@@ -80,7 +80,7 @@ fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSu
     }
 }
 
-/// How many entries of a namespace are in which state.
+/// The number of a namespace's entries in each state.
 pub(super) fn states(summary: &Summary, name: &str) -> Vec<proto::StateSummary> {
     let now = summary.reading.now;
     let counts = summary.counts.iter().filter(|count| count.consumer == name);
@@ -96,7 +96,7 @@ pub(super) fn states(summary: &Summary, name: &str) -> Vec<proto::StateSummary> 
         .collect();
     let completed = summary.completed.iter().find(|(consumer, _)| *consumer == name);
     let completed = completed.map_or(0, |(_, count)| *count);
-    // None in a sample does not mean none.
+    // A sample without completed entries does not mean that none exist.
     if completed > 0 || summary.estimated {
         states.push(proto::StateSummary {
             state: words::state(State::Completed).into(),

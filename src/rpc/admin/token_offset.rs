@@ -1,10 +1,10 @@
-//! `RaiseTokenOffset`: a message to an order, and the store's clock back.
+//! `RaiseTokenOffset`, as messages.
 
 use crate::domain::{Rejection, Span, StoreTime};
 use crate::ledger::{OffsetOrder, TokenClock};
 use crate::proto;
 use crate::wire::digest::digest;
-use crate::wire::fields::{Fields, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::words::{duration, shown};
 
 const REQUEST_ID_MAX: usize = 128;
@@ -16,7 +16,7 @@ pub(super) fn order(
     actor: &str,
     limits: &Limits,
 ) -> Result<OffsetOrder, Rejection> {
-    let mut fields = Fields::new(limits);
+    let mut fields = FieldChecks::new(limits);
     if request.validate_only {
         fields.spare_request_id("request_id", &request.request_id, REQUEST_ID_MAX);
         fields.text("reason", &request.reason, REASON_MAX);

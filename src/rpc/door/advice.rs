@@ -1,5 +1,5 @@
-//! What an answer advises, in plain headers: verdicts have the status 200, and `curl -f` alone must not take `in_progress`
-//! for a go.
+//! The advice of an answer as plain headers: verdicts have the status 200, and a script with `curl -f` alone
+//! must not take `in_progress` for permission to process.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, ReflectMessage as _
 
 const ADVICE: &str = "idempotency-ledger-advice";
 const RETRY_AFTER_MS: &str = "idempotency-ledger-retry-after-ms";
-/// The enum of advices, and what its values have before their words.
+/// The enum of advices, and the prefix of its values.
 const ADVICE_ENUM: &str = "idempotency.ledger.v1.Advice";
 const ADVICE_PREFIX: &str = "ADVICE_";
 
-/// See the module.
+/// The advice and the wait of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Advised {
     advice: Option<HeaderValue>,
     retry_after: Option<Duration>,
 }
 
-/// Whether such messages have an advice.
+/// Whether messages of this type have an advice.
 pub(super) fn may_be_in(message: &MessageDescriptor) -> bool {
     let field = message.get_field_by_name("advice").map(|field| field.kind());
     matches!(field, Some(Kind::Enum(kind)) if kind.full_name() == ADVICE_ENUM)
 }
 
 impl Advised {
-    /// By the message's own `advice` and `retry_after`.
+    /// From the message's own `advice` and `retry_after`.
     pub(super) fn by(message: &DynamicMessage) -> Advised {
         let advice =
             message.get_field_by_name("advice").and_then(|value| word(message, value.as_enum_number()?));
@@ -36,7 +36,8 @@ impl Advised {
         Advised { advice, retry_after: after.and_then(|value| duration(&value)) }
     }
 
-    /// How long to wait before the same call is repeated; the advice of a refusal stands in its headers.
+    /// How long to wait before the same call is repeated; the advice of a refusal is among its headers
+    /// already.
     pub(super) fn wait(retry_after: Option<Duration>) -> Advised {
         Advised { advice: None, retry_after }
     }
@@ -46,7 +47,7 @@ impl Advised {
             headers.insert(ADVICE, advice);
         }
         if let Some(wait) = self.retry_after {
-            // Rounded up: a client that comes back too early only has to wait again.
+            // Rounded up: a client that retries too early only has to wait again.
             let millis = wait.as_nanos().div_ceil(1_000_000);
             let millis = u64::try_from(millis).unwrap_or(u64::MAX);
             headers.insert(RETRY_AFTER_MS, HeaderValue::from(millis));

@@ -1,4 +1,4 @@
-//! Errors as Connect has them: a status of HTTP, and a body with code, message and details.
+//! Errors in Connect's form: an HTTP status, and a body with code, message and details.
 
 use std::sync::LazyLock;
 
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::pb;
 
-/// The messages that details are, so that a person can read them, too.
+/// The message types of details, so that they can be written as JSON that people can read.
 static DETAILS: LazyLock<Option<DescriptorPool>> =
     LazyLock::new(|| DescriptorPool::decode(pb::FILE_DESCRIPTOR_SET).ok());
 
-/// The name and the status of HTTP that a code has.
+/// The Connect name and the HTTP status of a code.
 pub(super) fn code(code: Code) -> (&'static str, StatusCode) {
     let (word, status) = match code {
         Code::Cancelled => ("canceled", 499),
-        // A success is not an error: as one it is unknown.
+        // A success is not an error: reported as one it is unknown.
         Code::Ok | Code::Unknown => ("unknown", 500),
         Code::InvalidArgument => ("invalid_argument", 400),
         Code::DeadlineExceeded => ("deadline_exceeded", 504),

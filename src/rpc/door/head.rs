@@ -1,5 +1,5 @@
-//! What the head of a request asks for, and what is refused before anything else is looked at. These refusals are HTTP's
-//! own: they have no `ErrorInfo`, and nothing was applied.
+//! Reads the head of a request, and refuses what can be refused by it alone. These refusals are HTTP's own:
+//! they have no `ErrorInfo`, and nothing was applied.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::wire::reasons::During;
 
 const TIMEOUT: &str = "connect-timeout-ms";
 const VERSION: &str = "connect-protocol-version";
-/// More digits are not a timeout of Connect.
+/// A timeout of Connect has at most this many digits.
 const TIMEOUT_DIGITS_MAX: usize = 10;
-/// More digits are not a timeout of gRPC.
+/// A timeout of gRPC has at most this many digits.
 const GRPC_DIGITS_MAX: usize = 8;
 
-/// How messages are written.
+/// The encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     Json,
@@ -37,7 +37,7 @@ impl Codec {
 
 /// A call that may go on to the edge.
 #[derive(Clone)]
-pub(super) struct Asked {
+pub(super) struct RequestHead {
     pub(super) codec: Codec,
     pub(super) method: Arc<Method>,
     pub(super) during: During,
@@ -47,16 +47,20 @@ pub(super) struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Http(StatusCode, &'static str),
-    /// A method that streams.
+    /// The method streams.
     Streams,
-    /// A compressed request.
+    /// The request is compressed.
     Compressed,
 }
 
 use Refused::Http;
 
-/// What a request asks for. `hosts` are judged where callers are anonymous.
-pub(super) fn asked(request: &Parts, methods: &Methods, hosts: Option<&Hosts>) -> Result<Asked, Refused> {
+/// Reads what a request asks for. `hosts` are checked where callers are anonymous.
+pub(super) fn read(
+    request: &Parts,
+    methods: &Methods,
+    hosts: Option<&Hosts>,
+) -> Result<RequestHead, Refused> {
     if hosts.is_some_and(|hosts| !hosts.allow(request)) {
         let text = "the Host is not an IP address, localhost or a name of http_hosts\n";
         return Err(Http(StatusCode::MISDIRECTED_REQUEST, text));
@@ -90,11 +94,11 @@ pub(super) fn asked(request: &Parts, methods: &Methods, hosts: Option<&Hosts>) -
     if request.headers.get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity") {
         return Err(Refused::Compressed);
     }
-    Ok(Asked { codec, method: Arc::clone(method), during: during(path) })
+    Ok(RequestHead { codec, method: Arc::clone(method), during: during(path) })
 }
 
-/// How the messages are written, by the one content type. A page of a browser can send three types without a preflight
-/// (text, and two of forms): none of them may pass, in whatever form it is written.
+/// The encoding of the messages, by the one content type. A web page can send three types without a preflight
+/// (text, and two of forms): none of them may pass, however it is written.
 fn codec(headers: &HeaderMap, streams: bool) -> Option<Codec> {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let value = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
@@ -121,8 +125,8 @@ fn timeout(headers: &HeaderMap) -> Option<u64> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// The headers as gRPC has them. What belongs to gRPC or to the transport is the door's own: a client's `grpc-encoding`
-/// would have the message unpacked, its `grpc-timeout` would count.
+/// The headers in gRPC's form. Headers of gRPC or of the transport are set by the door alone: with a client's
+/// `grpc-encoding` the message would be decompressed, and its `grpc-timeout` would count.
 pub(super) fn as_grpc(headers: &mut HeaderMap) {
     let timeout = timeout(headers);
     let own = |name: &str| name.starts_with("grpc-") || name.starts_with("connect-");
@@ -198,9 +202,12 @@ mod tests {
             headers.insert("grpc-timeout", HeaderValue::from_static("7S"));
             headers.insert("grpc-encoding", HeaderValue::from_static("gzip"));
             as_grpc(&mut headers);
-            let told = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
-            assert_eq!(told, grpc, "{values:?}");
-            assert!(!headers.contains_key("grpc-encoding"), "only the door says what is packed");
+            let passed_on = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
+            assert_eq!(passed_on, grpc, "{values:?}");
+            assert!(
+                !headers.contains_key("grpc-encoding"),
+                "only the door says whether a message is compressed"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
-//! By which names the door may be called where callers are anonymous. A page of a browser can give its own name the address
-//! of this machine (DNS rebinding): then its requests are of the same origin, and need no preflight. Their `Host` has the
-//! page's name, which is refused.
+//! The host names by which the HTTP door may be called where callers are anonymous. A web page can resolve
+//! its own name to the address of this machine (DNS rebinding): its requests are then of the same origin, and
+//! need no preflight. Their `Host` is the page's name, which is refused.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -8,18 +8,19 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::uri::Authority;
 
-/// See the module. Cheap to clone.
+/// The allowed host names. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(Arc<[String]>);
 
 impl Hosts {
-    /// IP literals, `localhost`, and these names, as they are written without a port.
+    /// IP literals, `localhost`, and these names, written without a port.
     #[must_use]
     pub fn of(names: impl IntoIterator<Item = String>) -> Hosts {
         Hosts(names.into_iter().map(|name| name.to_ascii_lowercase()).collect())
     }
 
-    /// Whether a request names only allowed hosts, and at least one: HTTP/2 may name it twice, HTTP/1.1 too.
+    /// Whether a request names only allowed hosts, and at least one: HTTP/2 and HTTP/1.1 may name the host
+    /// twice.
     pub(super) fn allow(&self, request: &Parts) -> bool {
         let headers = request.headers.get_all(http::header::HOST).iter().map(|host| host.to_str().ok());
         let mut named =
@@ -28,7 +29,7 @@ impl Hosts {
     }
 
     fn allows(&self, host: &str) -> bool {
-        // A name before an `@` is a user's, which no request of HTTP has.
+        // A name before an `@` is a user's; no HTTP request has one.
         if host.contains('@') {
             return false;
         }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_literals_localhost_and_the_names_that_are_set() {
+    fn hosts_allow_literals_localhost_and_configured_names() {
         let hosts = Hosts::of(["Ledger.Internal".to_owned()]);
         for (host, allowed) in [
             ("127.0.0.1", true),
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_of_a_request_are_judged() {
+    fn hosts_check_every_name_of_a_request() {
         let parts = |uri: &str, host: &[&str]| {
             let mut builder = Request::builder().uri(uri);
             for host in host {

@@ -1,5 +1,5 @@
-//! Messages as canonical proto3 JSON, strictly: a name that no field has is refused. A mistyped `replayRun` would otherwise
-//! hit the live key.
+//! Messages as canonical proto3 JSON, strictly: an unknown field name is refused. Otherwise a mistyped
+//! `replayRun` would change the live key.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,11 +12,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use crate::domain::{Reason, Rejection, Violation};
 
-/// More values than any message has: the largest batch has 1,000 items of some fifteen values. Without it a request of
-/// 3.5 MiB could become some hundred MiB of messages before its items are counted.
+/// More values than any message has: the largest batch has 1,000 items of some fifteen values. Without this
+/// bound a request of 3.5 MiB could become some hundred MiB of messages before its items are counted.
 const VALUES_MAX: usize = 32_768;
 
-/// The protobuf of a message in JSON.
+/// Encodes JSON as the protobuf of this message.
 ///
 /// # Errors
 /// `INVALID_FIELD`, whose description has the path of the object at fault; `TOO_MANY_ITEMS`.
@@ -30,7 +30,7 @@ pub(super) fn read(json: &[u8], message: &MessageDescriptor) -> Result<Bytes, Re
     Ok(read.encode_to_vec().into())
 }
 
-/// The JSON of a message in protobuf.
+/// Encodes a protobuf message as JSON.
 ///
 /// # Errors
 /// The bytes are not such a message.
@@ -38,7 +38,7 @@ pub(super) fn write(message: &DynamicMessage) -> Result<Vec<u8>, serde_json::Err
     serde_json::to_vec(message)
 }
 
-/// Reads all of the text once, and keeps nothing of it.
+/// Checks the whole text in one pass, without keeping any of it.
 fn looked_at(json: &[u8]) -> Result<(), Rejection> {
     let mut track = serde_path_to_error::Track::new();
     let mut reader = serde_json::Deserializer::from_slice(json);
@@ -57,8 +57,8 @@ fn looked_at(json: &[u8]) -> Result<(), Rejection> {
     reader.end().map_err(|error| invalid("", &error))
 }
 
-/// `INVALID_FIELD` of the whole request. JSON that no message has is the fault of a program, and not of one message: under
-/// the path of a key the advice could be to give the message up.
+/// `INVALID_FIELD` for the whole request. JSON that is not a message is the fault of a program, not of one
+/// message: under the path of a key the advice could be to give the message up.
 fn invalid(path: &str, error: &serde_json::Error) -> Rejection {
     let text = error.to_string();
     let place = if path.is_empty() || path == "." || path.starts_with('?') {
@@ -71,7 +71,7 @@ fn invalid(path: &str, error: &serde_json::Error) -> Rejection {
     Rejection::invalid(vec![Violation { field: "request".to_owned(), description }])
 }
 
-/// The parser quotes the texts that it did not expect; only the names of unknown fields are kept.
+/// The parser quotes the unexpected texts; only the names of unknown fields are kept.
 fn without_values(text: &str) -> Cow<'_, str> {
     for (begins, instead) in [
         ("invalid type: string", "a text stands where something else must"),
@@ -86,7 +86,7 @@ fn without_values(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// Counts values, and refuses a name that an object has twice: of two readers each may take another one.
+/// Counts values, and refuses a name that an object has twice: two readers may each take another one.
 struct Look {
     values: usize,
 }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_messages_json_is_refused_with_its_field() {
+    fn json_that_is_not_the_message_is_refused_with_its_field() {
         for (json, says) in [
             (r#"{"key":{"replyRun":"r"}}"#, "key: unrecognized field name 'replyRun'"),
             (r#"{"nothing":1}"#, "JSON: unrecognized field name 'nothing'"),

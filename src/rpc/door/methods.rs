@@ -1,4 +1,4 @@
-//! The methods that the door serves, by their paths.
+//! The methods that the door serves, by path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) struct Method {
     pub(super) streams: bool,
 }
 
-/// See the module. Cheap to clone.
+/// The methods by path. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Methods(Arc<HashMap<String, Arc<Method>>>);
 

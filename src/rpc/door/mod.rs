@@ -1,6 +1,7 @@
-//! The HTTP door: the services by the Connect protocol (unary, JSON or protobuf, HTTP/1.1 or HTTP/2), for clients without
-//! gRPC. It stands before the edge and turns a call into one of gRPC, so that there is one way in: the same identity,
-//! rights, limits and accounts. Behind the edge, [`translate`] turns messages.
+//! The HTTP door: the services by the Connect protocol (unary, JSON or protobuf, HTTP/1.1 or HTTP/2), for
+//! clients without gRPC. It is in front of the edge and turns a call into a gRPC call, so that both take one
+//! path: the same identity, rights, limits and accounts. Behind the edge, [`translate`] converts the
+//! messages.
 
 mod advice;
 mod error;
@@ -29,7 +30,7 @@ use tonic_types::StatusExt as _;
 use tower::Service;
 
 use self::advice::Advised;
-use self::head::{Asked, Codec, Refused};
+use self::head::{Codec, Refused, RequestHead};
 pub use self::hosts::Hosts;
 pub(crate) use self::methods::Methods;
 pub(crate) use self::translate::Translated;
@@ -41,7 +42,7 @@ use crate::listener::BadHead;
 use crate::proto::ERROR_DOMAIN;
 use crate::wire::errors;
 
-/// The door of one connection.
+/// The HTTP door of one connection.
 pub(crate) struct HttpDoor<S> {
     edge: Edge<Translated<S>>,
     account: Arc<ConnectionAccount>,
@@ -62,21 +63,21 @@ impl<S> HttpDoor<S> {
         HttpDoor { edge, account, guard, methods, hosts, explains: true }
     }
 
-    /// The same before a service of others: the ledger's own details belong to no error of theirs.
+    /// The door in front of another service, whose errors never have the ledger's details.
     pub(crate) fn of_another_service(self) -> HttpDoor<S> {
         HttpDoor { explains: false, ..self }
     }
 
     /// What the request asks for, by its head alone.
-    fn asked(&self, request: &http::request::Parts) -> Result<Asked, Refused> {
+    fn read_head(&self, request: &http::request::Parts) -> Result<RequestHead, Refused> {
         if let Some(BadHead(status, text)) = request.extensions.get() {
             return Err(Refused::Http(*status, text));
         }
         let hosts = (!self.guard.trust().knows_anybody()).then_some(&self.hosts);
-        head::asked(request, &self.methods, hosts)
+        head::read(request, &self.methods, hosts)
     }
 
-    /// The answer to a call that never came to the edge. Its body is bounded by the account of the address.
+    /// The answer to a call that never reached the edge. Its body is bounded by the account of the address.
     fn refused(&self, refused: Refused, path: &str) -> Response<AnswerBody> {
         let open = OpenCall::begin(&self.account);
         let rejection = |text| Rejection::new(Reason::Unimplemented, text);
@@ -103,14 +104,15 @@ impl<S> HttpDoor<S> {
         self.answer(failed(status, HeaderMap::new(), self.explains).map(Bytes::from), open)
     }
 
-    /// An answer whose head counts as that of a refusal, as the edge counts its own.
+    /// An answer whose head is charged like that of a refusal by the edge.
     fn answer(&self, response: Response<Bytes>, open: OpenCall) -> Response<AnswerBody> {
         self.account.sends_headers(kept_bytes(response.headers()));
         response.map(|body| AnswerBody::of_stranger(Full::new(body), &self.account, open))
     }
 }
 
-/// An error as Connect has it, with these headers of its answer. `explains`: whether the ledger's own details stay.
+/// An error in Connect's form, with these headers of its answer. `explains`: whether the ledger's own details
+/// stay.
 fn failed(status: Status, mut headers: HeaderMap, explains: bool) -> Response<Vec<u8>> {
     let own =
         |status: &Status| status.get_details_error_info().is_some_and(|info| info.domain == ERROR_DOMAIN);
@@ -135,7 +137,7 @@ fn failed(status: Status, mut headers: HeaderMap, explains: bool) -> Response<Ve
     response
 }
 
-/// The edge's answer, as Connect has it. `charge` makes the body of an error.
+/// The edge's answer in Connect's form. `charge` makes the body of an error.
 fn translated(
     answer: Response<AnswerBody>,
     explains: bool,
@@ -147,8 +149,9 @@ fn translated(
     failed(status, head.headers, explains).map(|body| charge(old, body))
 }
 
-/// What each answer of the door has. An answer of HTTP/1.1 whose request was not read ends the connection: where the next
-/// request begins would be a guess. So does one whose request has no length: the reader of heads does not follow chunks.
+/// Adds what each answer of the door has. An HTTP/1.1 answer to a request that was not read ends the
+/// connection: where the next request begins would be a guess. So does one to a request without a length: the
+/// reader of heads does not follow chunks.
 fn finished(mut response: Response<AnswerBody>, http1: bool, keep: bool) -> Response<AnswerBody> {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -180,7 +183,7 @@ where
             let read = Arc::clone(&read);
             move || has_length && read.load(Ordering::Relaxed)
         };
-        let asked = match self.asked(&head) {
+        let asked = match self.read_head(&head) {
             Ok(asked) => asked,
             Err(refused) => {
                 let answer = finished(self.refused(refused, head.uri.path()), http1, keep());
@@ -193,7 +196,7 @@ where
         head.extensions.insert(asked);
         let request = Request::from_parts(head, Arriving { body, read });
         match self.edge.call(request) {
-            // Refused here and now, without an account.
+            // Refused by the door itself, without an account.
             Either::Left(refused) => {
                 let Ok(answer) = refused.into_inner();
                 let charge = |_, body: Vec<u8>| {
@@ -212,7 +215,7 @@ where
     }
 }
 
-/// A body that says when it was read to its end.
+/// A request body that reports when it was read to its end.
 struct Arriving {
     body: Incoming,
     read: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! Behind the edge: from a message of Connect to one of gRPC, and back. What the edge counted, refused or let in is not
-//! looked at again here.
+//! Behind the edge: converts a Connect message to a gRPC message, and back. Whatever the edge counted,
+//! refused or admitted is not checked again here.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use super::advice::{self, Advised};
-use super::head::{Asked, Codec};
+use super::head::{Codec, RequestHead};
 use super::json;
 use crate::accounts::{Readable, RequestBody};
 use crate::domain::Rejection;
@@ -26,9 +26,9 @@ use crate::wire::reasons::During;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What each message of gRPC has before it: whether it is packed, and its length.
+/// The prefix of each gRPC message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
-/// Metadata that came behind the message has this before its name.
+/// Metadata after the message has this prefix before its name.
 const TRAILER: &str = "trailer-";
 
 /// The services, as the edge calls them for the door.
@@ -56,7 +56,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<RequestBody<B>>) -> Self::Future {
-        let Some(asked) = request.extensions_mut().remove::<Asked>() else {
+        let Some(asked) = request.extensions_mut().remove::<RequestHead>() else {
             let refused = errors::internal("a request did not come through the door");
             return Box::pin(async move { Ok(errors::status(&refused, During::Other).into_http()) });
         };
@@ -67,11 +67,11 @@ where
     }
 }
 
-/// The body of a request as one message of gRPC. It is there once all of the request is.
+/// The body of a request as one gRPC message. It is ready once the whole request has arrived.
 struct Message<B: Readable> {
     /// `None` once it was read.
     body: Option<RequestBody<B>>,
-    asked: Asked,
+    asked: RequestHead,
     arrived: BytesMut,
 }
 
@@ -89,7 +89,7 @@ where
     }
 }
 
-/// A message of gRPC that is not packed. The edge takes no message whose length four bytes cannot say.
+/// A gRPC message that is not compressed. The edge refuses messages whose length does not fit four bytes.
 fn prefixed(message: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     bytes.put_u8(0);
@@ -129,8 +129,8 @@ where
     }
 }
 
-/// The answer of a service: the message alone, or a status in the headers alone.
-async fn answer(response: Response<Body>, asked: &Asked) -> Response<Body> {
+/// The answer of a service: its message alone, or a status in the headers alone.
+async fn answer(response: Response<Body>, asked: &RequestHead) -> Response<Body> {
     if response.headers().contains_key(Status::GRPC_STATUS) {
         return response;
     }
@@ -155,7 +155,7 @@ async fn answer(response: Response<Body>, asked: &Asked) -> Response<Body> {
     Response::from_parts(head, Body::new(http_body_util::Full::new(written.bytes)))
 }
 
-/// What came behind the message. Of a failure its status, too.
+/// Appends the metadata that followed the message; for a failure its status as well.
 fn append_trailers(headers: &mut HeaderMap, trailers: &HeaderMap, failed: bool) {
     for (name, value) in trailers {
         if !name.as_str().starts_with("grpc-") {
@@ -173,8 +173,8 @@ struct Written {
     advised: Advised,
 }
 
-/// The one message of an answer. `None` if there is no such message.
-fn message(framed: &Bytes, asked: &Asked) -> Option<Written> {
+/// The one message of an answer; `None` if it has no such message.
+fn message(framed: &Bytes, asked: &RequestHead) -> Option<Written> {
     let output = &asked.method.output;
     let (prefix, message) = framed.split_at_checked(PREFIX_BYTES)?;
     let length = usize::try_from(u32::from_be_bytes(prefix[1..].try_into().ok()?)).ok()?;

@@ -1,5 +1,5 @@
-//! Who calls, and what they may do. The edge asks the connection's door at each call; the services ask for rights, as
-//! soon as they know the consumer.
+//! Who calls, and what they may do. The edge asks the connection's authenticator at each call; the services
+//! check the right as soon as they know the consumer.
 
 use http::{Extensions, HeaderMap};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::wire::errors;
 /// A W3C `traceparent` has 55 characters.
 const TRACEPARENT_MAX: usize = 64;
 
-/// Where the calls of one connection come in.
-pub(crate) struct Entrance {
+/// The connection that a call arrives on: its authenticator, its account, its limits.
+pub(crate) struct CallOrigin {
     door: Authenticator,
     account: Arc<ConnectionAccount>,
     http_waits: Arc<HttpWaits>,
@@ -26,15 +26,15 @@ pub(crate) struct Entrance {
     leaving: CancellationToken,
 }
 
-impl Entrance {
+impl CallOrigin {
     pub(crate) fn new(
         door: Authenticator,
         account: Arc<ConnectionAccount>,
         http_waits: &Arc<HttpWaits>,
         leaving: CancellationToken,
-    ) -> Entrance {
+    ) -> CallOrigin {
         account.set_proxy(door.peer_is_proxy());
-        Entrance { door, account, http_waits: Arc::clone(http_waits), leaving }
+        CallOrigin { door, account, http_waits: Arc::clone(http_waits), leaving }
     }
 
     pub(super) fn account(&self) -> &Arc<ConnectionAccount> {
@@ -42,50 +42,52 @@ impl Entrance {
     }
 }
 
-/// Who calls. The edge puts it into the extensions of each request.
+/// The authenticated caller. The edge puts it into the extensions of each request.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub(crate) struct AuthenticatedCaller {
     identity: Arc<Identity>,
-    entrance: Arc<Entrance>,
+    origin: Arc<CallOrigin>,
     rpc: Option<Rpc>,
-    /// The account of the call, once it is admitted.
+    /// The account of the call, once the call is admitted.
     call: Option<Arc<CallAccount>>,
-    /// What a call that may take long was known by.
+    /// The headers with the credential of a call that may take long.
     shown: Option<Arc<HeaderMap>>,
-    /// When the call must be answered. It began with its headers: the rest of its request may have taken long.
+    /// When the call must be answered. The time runs from its headers on: the rest of its request may have
+    /// taken long.
     pub(crate) deadline: Instant,
-    /// Whether it came by HTTP/1.1, so that it holds its connection.
+    /// Whether the call uses HTTP/1.1, so that it occupies its connection.
     http1: bool,
-    /// The trace context of its span, or else, where it is not recorded, the one that came with it; empty: none.
+    /// The trace context of the call's span or, if that is not recorded, the one that the client sent; empty
+    /// if it sent none.
     pub(crate) traceparent: String,
     pub(super) trace_id: Option<TraceId>,
     pub(crate) span: CallSpan,
 }
 
-impl Caller {
+impl AuthenticatedCaller {
     /// The caller of a request with these headers, whose call has this span.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED`: nobody is known by what was presented.
+    /// `UNAUTHENTICATED`: the presented credential is not known.
     pub(super) fn of(
-        entrance: &Arc<Entrance>,
+        origin: &Arc<CallOrigin>,
         rpc: Option<Rpc>,
         headers: &HeaderMap,
         span: CallSpan,
-    ) -> Result<Caller, Rejection> {
-        let identity = entrance.door.caller(headers);
-        let identity = identity.map_err(|refused| unauthenticated(entrance, rpc, refused))?;
+    ) -> Result<AuthenticatedCaller, Rejection> {
+        let identity = origin.door.caller(headers);
+        let identity = identity.map_err(|refused| unauthenticated(origin, rpc, refused))?;
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_MAX).map(str::to_owned);
         let traceparent = span.traceparent().or(traceparent).unwrap_or_default();
         let trace_id = TraceId::of(&traceparent);
         let takes_long = rpc.is_some_and(|rpc| rpc.streams);
         let shown = takes_long.then(|| Arc::new(headers.clone()));
-        let entrance = Arc::clone(entrance);
+        let origin = Arc::clone(origin);
         let (deadline, http1) = (Instant::now(), false);
-        Ok(Caller {
+        Ok(AuthenticatedCaller {
             identity,
-            entrance,
+            origin,
             rpc,
             call: None,
             shown,
@@ -101,35 +103,41 @@ impl Caller {
         &self.identity
     }
 
-    /// The same caller, whose call has this account: a stream is under way for as long as its caller is kept.
-    pub(super) fn admitted(self, call: &Arc<CallAccount>, deadline: Instant, http1: bool) -> Caller {
-        Caller { call: Some(Arc::clone(call)), deadline, http1, ..self }
+    /// The same caller with the account of its call: a stream counts as in progress for as long as its caller
+    /// is kept.
+    pub(super) fn admitted(
+        self,
+        call: &Arc<CallAccount>,
+        deadline: Instant,
+        http1: bool,
+    ) -> AuthenticatedCaller {
+        AuthenticatedCaller { call: Some(Arc::clone(call)), deadline, http1, ..self }
     }
 
-    /// The same caller, whose credentials in these headers can be judged again.
-    pub(crate) fn shows(&self, headers: HeaderMap) -> Caller {
-        Caller { shown: Some(Arc::new(headers)), ..self.clone() }
+    /// The same caller with these headers, so that its credential can be checked again.
+    pub(crate) fn with_credential(&self, headers: HeaderMap) -> AuthenticatedCaller {
+        AuthenticatedCaller { shown: Some(Arc::new(headers)), ..self.clone() }
     }
 
     /// The account of the call.
     ///
     /// # Errors
-    /// `INTERNAL`: it has none.
+    /// `INTERNAL`: the call has no account.
     pub(crate) fn call(&self) -> Result<&Arc<CallAccount>, Rejection> {
         self.call.as_ref().ok_or_else(|| errors::internal("a call has no account"))
     }
 
-    /// A place for a call of this connection that waits. `None` if there is none.
+    /// A permit for a call of this connection to wait; `None` if all are taken.
     pub(crate) fn wait_place(&self) -> Option<WaitPlace> {
-        WaitPlace::take(&self.entrance.account, self.http1.then_some(&self.entrance.http_waits))
+        WaitPlace::take(&self.origin.account, self.http1.then_some(&self.origin.http_waits))
     }
 
-    /// The principal. `None` if no source of identity is configured, so that all callers are the same one.
+    /// The principal; `None` if no source of identity is configured, so that all callers are the same one.
     pub(crate) fn named_principal(&self) -> Option<&str> {
         Some(self.principal()).filter(|principal| *principal != ANONYMOUS)
     }
 
-    /// Counts one more item of a batch as a call. The first is the call itself.
+    /// Charges one more item of a batch as a call. The first item is the call itself.
     ///
     /// # Errors
     /// `QUOTA_EXCEEDED`.
@@ -140,7 +148,7 @@ impl Caller {
         }
     }
 
-    /// Work of the call in its own task: what it decodes counts as the call's.
+    /// Runs work of the call in a separate task: the memory that it decodes is charged to the call.
     pub(crate) fn counted<W>(&self, work: W) -> impl Future<Output = W::Output> + Send + 'static
     where
         W: Future<Output: Send> + Send + 'static,
@@ -155,22 +163,22 @@ impl Caller {
     }
 
     /// Waits until the streams of the caller's connection must end.
-    pub(crate) async fn leaving(&self) {
+    pub(crate) async fn must_end_streams(&self) {
         match &self.shown {
-            Some(_) => self.entrance.leaving.cancelled().await,
+            Some(_) => self.origin.leaving.cancelled().await,
             None => std::future::pending().await,
         }
     }
 
-    /// The caller as the credentials of the call, which may have come long ago, are judged now.
+    /// The caller by the credential of the call, checked again now: it may have been sent long ago.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED`: they are not valid any more.
-    pub(crate) fn again(&self) -> Result<Caller, Rejection> {
+    /// `UNAUTHENTICATED`: the credential is not valid any more.
+    pub(crate) fn checked_again(&self) -> Result<AuthenticatedCaller, Rejection> {
         let Some(headers) = &self.shown else { return Ok(self.clone()) };
-        let identity = self.entrance.door.caller(headers);
-        let identity = identity.map_err(|refused| unauthenticated(&self.entrance, self.rpc, refused))?;
-        Ok(Caller { identity, ..self.clone() })
+        let identity = self.origin.door.caller(headers);
+        let identity = identity.map_err(|refused| unauthenticated(&self.origin, self.rpc, refused))?;
+        Ok(AuthenticatedCaller { identity, ..self.clone() })
     }
 
     /// The authenticated identity.
@@ -178,14 +186,14 @@ impl Caller {
         &self.identity.principal
     }
 
-    /// The same, by this caller.
-    pub(crate) fn submits(&self, submission: Submission) -> Submission {
+    /// The submission with this caller's principal.
+    pub(crate) fn as_principal(&self, submission: Submission) -> Submission {
         Submission { trace_id: self.trace_id, ..submission }
     }
 
-    /// Whether the caller may call the RPC for at least one consumer: asked before a byte of the request is read. Principals
-    /// without a right would else hold room for requests that are all refused: four of them kept all settlements of others
-    /// out.
+    /// Whether the caller may call the RPC for at least one consumer: checked before a byte of the request is
+    /// read. Otherwise principals without a right would occupy memory with requests that are all refused:
+    /// four of them kept out all settlements of other principals.
     ///
     /// # Errors
     /// `CONSUMER_NOT_ALLOWED`.
@@ -196,7 +204,8 @@ impl Caller {
         self.has(Some(rpc.needs), Whose::Any)
     }
 
-    /// Whether the caller may do for this consumer what the RPC does. Neither a policy nor the store is looked at before.
+    /// Whether the caller has the RPC's right for this consumer. Checked before a policy or the store is
+    /// read.
     ///
     /// # Errors
     /// `CONSUMER_NOT_ALLOWED`.
@@ -204,12 +213,12 @@ impl Caller {
         self.has(self.rpc.map(|rpc| rpc.needs), Whose::Consumer(consumer))
     }
 
-    /// The same, where nothing is refused for it, and nothing counted.
+    /// The same, without a refusal and without counting.
     pub(crate) fn may(&self, consumer: &str) -> bool {
         self.rpc.is_some_and(|rpc| self.identity.may(rpc.needs, Whose::Consumer(consumer)))
     }
 
-    /// Whether the caller may do for all consumers what the RPC does.
+    /// Whether the caller has the RPC's right for all consumers.
     ///
     /// # Errors
     /// `CONSUMER_NOT_ALLOWED`.
@@ -217,7 +226,7 @@ impl Caller {
         self.has(self.rpc.map(|rpc| rpc.needs), Whose::All)
     }
 
-    /// Whether the caller may do for these consumers what the RPC does.
+    /// Whether the caller has the RPC's right for these consumers.
     ///
     /// # Errors
     /// `CONSUMER_NOT_ALLOWED`.
@@ -225,7 +234,8 @@ impl Caller {
         self.has(self.rpc.map(|rpc| rpc.needs), whose)
     }
 
-    /// Whether the caller may do for some consumer what the RPC does: for a stream, whose messages name them.
+    /// Whether the caller has the RPC's right for at least one consumer: for a stream, whose messages name
+    /// the consumers.
     ///
     /// # Errors
     /// `CONSUMER_NOT_ALLOWED`.
@@ -233,7 +243,7 @@ impl Caller {
         self.has(self.rpc.map(|rpc| rpc.needs), Whose::Any)
     }
 
-    /// Whether the caller has this right: for an RPC that only looks, as it is asked this time.
+    /// Whether the caller has this right: for an RPC whose request only reads this time.
     ///
     /// # Errors
     /// `CONSUMER_NOT_ALLOWED`.
@@ -263,24 +273,26 @@ impl Caller {
                 "{principal} has not the right `{right}` on {on}; nothing was changed: ask who keeps the rights"
             ),
         );
-        // Here, where each such refusal is made: whichever RPC asks, and each item and message of its own.
-        self.entrance.account.refused(&rejection);
+        // Counted here, where every refusal for a missing right is made: of each RPC, each item and each message.
+        self.origin.account.refused(&rejection);
         Err(rejection)
     }
 }
 
-fn unauthenticated(entrance: &Entrance, rpc: Option<Rpc>, refused: Refused) -> Rejection {
-    let (peer, rpc) = (entrance.door.peer().address, rpc.map_or("", |rpc| rpc.name));
+fn unauthenticated(origin: &CallOrigin, rpc: Option<Rpc>, refused: Refused) -> Rejection {
+    let (peer, rpc) = (origin.door.peer().address, rpc.map_or("", |rpc| rpc.name));
     warn_once_a_second!(%peer, rpc, why = %refused, "refused: the caller is not authenticated");
     let rejection = Rejection::new(Reason::Unauthenticated, format!("{refused}; nothing was changed"));
-    entrance.account.refused(&rejection);
+    origin.account.refused(&rejection);
     rejection
 }
 
-/// The caller of a request that came through the edge.
+/// The caller of a request that passed the edge.
 ///
 /// # Errors
-/// `INTERNAL`: it did not come through the edge, so that nobody knows who calls.
-pub(crate) fn caller(extensions: &Extensions) -> Result<&Caller, Rejection> {
-    extensions.get::<Caller>().ok_or_else(|| errors::internal("a request did not come through the edge"))
+/// `INTERNAL`: the request did not pass the edge, so the caller is unknown.
+pub(crate) fn caller(extensions: &Extensions) -> Result<&AuthenticatedCaller, Rejection> {
+    extensions
+        .get::<AuthenticatedCaller>()
+        .ok_or_else(|| errors::internal("a request did not come through the edge"))
 }

@@ -1,5 +1,5 @@
-//! `grpc.health.v1.Health`, as its specification says: Watch of an unknown service answers
-//! `SERVICE_UNKNOWN` and stays open; every stream ends when the server drains.
+//! `grpc.health.v1.Health`, by its specification: Watch of an unknown service answers `SERVICE_UNKNOWN` and
+//! stays open; every stream ends when the server drains.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// The process lives, whatever its store does: for restarts.
+/// The process is alive, whatever the state of its store: for restarts.
 const LIVENESS: &str = "liveness";
-/// The server has started and does not drain, whatever its store does: a lost store is lost for every replica,
-/// and errors keep their reason. For Kubernetes' readiness and for health checks of clients.
+/// The server has started and does not drain, whatever the state of its store: a lost store is lost for every
+/// replica, and errors then keep their reason. For Kubernetes' readiness and for clients' health checks.
 const ACCEPTING: &str = "accepting";
 
-/// What the health service answers; cheap to clone.
+/// The answers of the health service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HealthState {
     statuses: watch::Sender<Statuses>,
@@ -30,7 +30,7 @@ struct Statuses {
 }
 
 impl HealthState {
-    /// The server accepts calls; its store has not been asked yet. The empty name stands for the whole server.
+    /// The server accepts calls; its store has not been probed yet. The empty name is the whole server.
     pub(crate) fn new(services: &[&'static str]) -> HealthState {
         let mut by_service: BTreeMap<_, _> =
             services.iter().map(|name| (*name, ServingStatus::NotServing)).collect();
@@ -40,13 +40,13 @@ impl HealthState {
         HealthState { statuses: watch::Sender::new(Statuses { by_service, ended: false }) }
     }
 
-    /// Whether the server can serve: the empty name and the services.
+    /// Sets whether the server can serve: the empty name and the services.
     pub(crate) fn set_serving(&self, serving: bool) {
         let now = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
         self.set(now, |name| name != LIVENESS && name != ACCEPTING);
     }
 
-    /// The server drains: nothing but its process is left.
+    /// The server drains: only its process is alive.
     pub(crate) fn drain(&self) {
         self.set(ServingStatus::NotServing, |name| name != LIVENESS);
     }

@@ -1,5 +1,5 @@
-//! What surrounds every call: the content type, the deadline, the memory that its request may take, and errors
-//! of the framework in the ledger's own form.
+//! The layer around every call: content type, deadline, memory of its request, and errors of the framework in
+//! the ledger's own form.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service;
 
-use super::auth::{Caller, Entrance};
+use super::auth::{AuthenticatedCaller, CallOrigin};
 use crate::accounts::{
     self, AnswerBody, BodyDrain, CallAccount, CallOwner, HEADER_BYTES_MAX, OpenCall, REFLECTION_BYTES,
     Readable, RequestBody, STREAM_BYTES, Shape, Within, header_bytes, headers_too_large, kept_bytes,
@@ -23,12 +23,12 @@ use crate::accounts::{
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{Reason, Rejection, TraceId, Violation};
 use crate::identity::Rpc;
-use crate::metrics::{Call, Calls, Connected};
+use crate::metrics::{CallMetrics, Connected, CountedCall};
 use crate::traces::{Served, Traces};
 use crate::wire::errors;
 use crate::wire::reasons::During;
 
-/// The compressions that the server knows: it says so when it refuses one.
+/// The header that lists the accepted compressions when one is refused.
 const ACCEPTED: &str = "grpc-accept-encoding";
 
 /// The paths of the ledger's own services.
@@ -38,28 +38,28 @@ const HEALTH: &str = "/grpc.health.v1.Health/";
 /// The paths of reflection, of both its versions.
 const REFLECTION: &str = "/grpc.reflection.v1";
 
-/// A tenth of the client's time, and not more than this, is left for the answer to arrive.
+/// A tenth of the client's time, at most this, is left for the answer to arrive.
 const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(200);
 
-/// What holds for every call.
+/// The options of every call.
 #[derive(Clone, Copy)]
 pub(crate) struct EdgeOptions {
-    /// The deadline of a call that brings none, and the longest of any.
+    /// The deadline of a call that states none, and the longest of any call.
     pub(crate) deadline_max: Duration,
     /// The largest request.
     pub(crate) bytes_max: usize,
-    /// From which time on the log tells of a call.
+    /// A call that takes at least this long is logged as slow.
     pub(crate) slow_call: Duration,
-    /// Whether requests are bare messages, as the HTTP door takes them.
+    /// Whether requests are bare messages, as the HTTP door passes them.
     pub(crate) bare: bool,
 }
 
-/// One for each connection.
+/// The layer of one connection.
 pub(crate) struct Edge<S> {
     inner: S,
     options: EdgeOptions,
     connected: Arc<Connected>,
-    entrance: Arc<Entrance>,
+    origin: Arc<CallOrigin>,
     traces: Traces,
 }
 
@@ -67,15 +67,16 @@ impl<S> Edge<S> {
     pub(crate) fn new(
         inner: S,
         options: EdgeOptions,
-        calls: &Calls,
-        entrance: Entrance,
+        calls: &CallMetrics,
+        origin: CallOrigin,
         traces: Traces,
     ) -> Edge<S> {
-        let (connected, entrance) = (Arc::new(calls.connected()), Arc::new(entrance));
-        Edge { inner, options, connected, entrance, traces }
+        let (connected, origin) = (Arc::new(calls.connected()), Arc::new(origin));
+        Edge { inner, options, connected, origin, traces }
     }
 
-    /// Who calls, and the account of the call: whatever is refused here has cost the server its headers alone.
+    /// Authenticates the caller and opens the account of the call: a call that is refused here has cost the
+    /// server only its headers.
     fn admit<B>(
         &self,
         request: &mut Request<B>,
@@ -83,7 +84,7 @@ impl<S> Edge<S> {
         served: &Served,
         deadline: Instant,
     ) -> Result<(Arc<CallAccount>, Option<TraceId>), Rejection> {
-        let (account, headers) = (self.entrance.account(), request.headers());
+        let (account, headers) = (self.origin.account(), request.headers());
         let header_bytes = header_bytes(headers);
         if header_bytes > HEADER_BYTES_MAX {
             let refused = headers_too_large(header_bytes, HEADER_BYTES_MAX);
@@ -92,13 +93,13 @@ impl<S> Edge<S> {
         }
         let path = request.uri().path();
         if path.starts_with(HEALTH) {
-            // A Watch goes on, and must not keep out the Checks of others.
+            // A Watch is long-lived, and must not take the places of other clients' Checks.
             let who = if path.ends_with("/Check") { CallOwner::Probe } else { CallOwner::Stranger };
             let call = CallAccount::admit(account, open, &who, None, header_bytes)?;
             return Ok((call, None));
         }
         let rpc = path.rsplit('/').next().and_then(Rpc::of);
-        let caller = Caller::of(&self.entrance, rpc, headers, served.span().clone())?;
+        let caller = AuthenticatedCaller::of(&self.origin, rpc, headers, served.span().clone())?;
         if let Some(rpc) = rpc {
             caller.may_call(rpc)?;
         }
@@ -123,18 +124,18 @@ where
 {
     type Response = Response<AnswerBody>;
     type Error = S::Error;
-    type Future = Either<Ready<Result<Response<AnswerBody>, S::Error>>, Answering<S::Future>>;
+    type Future = Either<Ready<Result<Response<AnswerBody>, S::Error>>, EdgeFuture<S::Future>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let open = OpenCall::begin(self.entrance.account());
+        let open = OpenCall::begin(self.origin.account());
         if !is_grpc(request.headers()) {
             let answer = unsupported_media_type();
-            self.entrance.account().sends_headers(kept_bytes(answer.headers()));
-            return Either::Left(refused(answer, self.rest(request)));
+            self.origin.account().sends_headers(kept_bytes(answer.headers()));
+            return Either::Left(refused(answer, self.drain(request)));
         }
         let options = self.options;
         let path = request.uri().path();
@@ -164,22 +165,32 @@ where
                 let code = code(answer.headers());
                 counted.end(code, counted.took());
                 served.end(code);
-                self.entrance.account().sends_headers(kept_bytes(answer.headers()));
-                return Either::Left(refused(answer, self.rest(request)));
+                self.origin.account().sends_headers(kept_bytes(answer.headers()));
+                return Either::Left(refused(answer, self.drain(request)));
             }
         };
         let body = |body| RequestBody::new(body, Arc::clone(&call), during, options.bytes_max, shape);
         let request = request.map(body);
         let answer = accounts::within(Arc::clone(&call), self.inner.call(request));
         let answer = tokio::time::timeout_at(deadline, answer);
-        Either::Right(Answering { answer, ours, is_stream, during, options, call, counted, served, trace_id })
+        Either::Right(EdgeFuture {
+            answer,
+            ours,
+            is_stream,
+            during,
+            options,
+            call,
+            counted,
+            served,
+            trace_id,
+        })
     }
 }
 
 impl<S> Edge<S> {
-    /// The body of a request that is refused, which is read to its end.
-    fn rest<B: Readable>(&self, request: Request<B>) -> BodyDrain<B> {
-        BodyDrain::of(request.into_body(), self.entrance.account())
+    /// The body of a refused request, which is drained.
+    fn drain<B: Readable>(&self, request: Request<B>) -> BodyDrain<B> {
+        BodyDrain::of(request.into_body(), self.origin.account())
     }
 }
 
@@ -193,8 +204,8 @@ fn refused<E, B: Readable>(
 }
 
 pin_project! {
-    /// A call under way. It is named, so that it needs no memory of its own.
-    pub(crate) struct Answering<F> {
+    /// A call in progress. A named type, so that the future needs no separate allocation.
+    pub(crate) struct EdgeFuture<F> {
         #[pin]
         answer: Timeout<Within<F>>,
         ours: bool,
@@ -202,13 +213,13 @@ pin_project! {
         during: During,
         options: EdgeOptions,
         call: Arc<CallAccount>,
-        counted: Call,
+        counted: CountedCall,
         served: Served,
         trace_id: Option<TraceId>,
     }
 }
 
-impl<F, E> Future for Answering<F>
+impl<F, E> Future for EdgeFuture<F>
 where
     F: Future<Output = Result<Response<Body>, E>>,
 {
@@ -222,7 +233,7 @@ where
             Err(_) => Ok(errors::status(&too_late(), *this.during).into_http()),
         };
         let code = answer.as_ref().map_or(Code::Unknown, |response| code(response.headers()));
-        // A call that waits is not slow.
+        // The time that a call waited does not count: it is not slow by that.
         let took = this.counted.took().saturating_sub(this.call.rested());
         if took >= this.options.slow_call {
             let trace_id = this.trace_id.map(tracing::field::display);
@@ -237,7 +248,7 @@ where
         {
             call.sends_headers(kept_bytes(response.headers()));
         }
-        // What became of it is in the answer, and in the queue's own account.
+        // The outcome of its items is in the answer, and in the queue's own account.
         if !*this.is_stream {
             call.end_message();
         }
@@ -245,7 +256,7 @@ where
     }
 }
 
-/// What a call of this path is, where codes depend on it.
+/// The kind of a call by its path, where status codes depend on it.
 pub(crate) fn during(path: &str) -> During {
     if path.ends_with("Claim") { During::Claim } else { During::Other }
 }
@@ -255,8 +266,8 @@ fn is_stream(path: &str) -> bool {
     path.starts_with(REFLECTION) || path.ends_with("/ImportEntries")
 }
 
-/// The status of an answer by its head. A status that comes behind the body is not known yet: only a stream of the
-/// server can fail by then.
+/// The status of an answer by its headers. A status in the trailers is not known yet: only a server stream
+/// can fail by then.
 fn code(headers: &HeaderMap) -> Code {
     headers.get(Status::GRPC_STATUS).map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()))
 }
@@ -310,15 +321,15 @@ fn explained(response: Response<Body>, bytes_max: usize, during: During) -> Resp
     explained
 }
 
-/// What the framework means by an error of its own; none: it is not one of those.
+/// What the framework means by one of its errors; `None` if the status is not one of those.
 pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> {
     if let Some(rejection) = accounts::refusal(status) {
         return Some(rejection);
     }
     Some(match status.code() {
-        // The second: larger than that once it is unpacked.
+        // The second code: the message is larger than that once decompressed.
         Code::OutOfRange | Code::ResourceExhausted => accounts::too_large(bytes_max),
-        // The services explain themselves: whatever else is "internal" was said on reading the request.
+        // The services return their own details: any other "internal" is an error of reading the request.
         Code::Internal => Rejection::invalid(vec![unreadable(status.message())]),
         Code::DeadlineExceeded => too_late(),
         Code::Cancelled => Rejection::new(
@@ -344,7 +355,7 @@ pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> 
     })
 }
 
-/// What is wrong with a request that cannot be read, from the words of tonic and prost.
+/// What is wrong with a request that cannot be decoded, by the words of tonic and prost.
 fn unreadable(message: &str) -> Violation {
     let field = field_of(message);
     let description = if message.contains("decode Protobuf") {

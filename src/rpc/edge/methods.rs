@@ -1,4 +1,4 @@
-//! The methods that this server has, from the descriptors that it hands out.
+//! The methods of this server, from its descriptors.
 
 use prost::{DecodeError, Message as _};
 use prost_types::{FileDescriptorSet, MethodDescriptorProto};
@@ -6,7 +6,7 @@ use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 use crate::metrics::Method;
 use crate::proto;
 
-/// See the module.
+/// The methods of every service.
 ///
 /// # Errors
 /// A descriptor cannot be read.
@@ -33,7 +33,7 @@ pub(crate) fn methods() -> Result<Vec<Method>, DecodeError> {
     Ok(methods)
 }
 
-/// As metrics call it.
+/// The kind of the method, as metrics name it.
 fn kind(method: &MethodDescriptorProto) -> &'static str {
     match (method.client_streaming(), method.server_streaming()) {
         (false, false) => "unary",

@@ -1,5 +1,5 @@
-//! What every call passes before its own RPC: the connection, the bounds of memory and time, who calls and how much of
-//! it; and the server's health.
+//! What every call passes before its own RPC: the connection, the bounds of memory and time, authentication,
+//! and the limits of its principal; and the server's health.
 
 pub(super) mod auth;
 pub(super) mod health;

@@ -1,4 +1,4 @@
-//! From the path of a call to its service.
+//! Routes a call by its path to its service.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -12,18 +12,18 @@ use tonic::service::Routes;
 use tower::Service;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-/// As generated services answer: small, since what surrounds it is moved often.
+/// The future that generated services return. It is boxed, since the futures around it are moved often.
 type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
-/// The services of a server. Nearly all calls are those of the first, which is found by its name; a router finds
-/// the others, and boxes the bodies of each call three times.
+/// The services of a server. Nearly all calls are of the first service, which is found by its name; a router
+/// finds the others, and boxes the body of each call three times.
 pub(crate) struct Services<F> {
     first: Option<F>,
     others: Routes,
 }
 
 impl<F: NamedService> Services<F> {
-    /// Without the first where only operators are served.
+    /// Without a first service where only operators are served.
     pub(crate) fn new(first: Option<F>, others: Routes) -> Services<F> {
         Services { first, others }
     }
@@ -62,14 +62,14 @@ where
 mod tests {
     use super::*;
 
-    struct Named;
+    struct NamedService;
 
-    impl NamedService for Named {
+    impl NamedService for NamedService {
         const NAME: &'static str = "a.v1.Service";
     }
 
     #[test]
-    fn a_service_is_found_by_its_whole_name() {
+    fn service_is_found_by_its_whole_name() {
         for (path, found) in [
             ("/a.v1.Service/Claim", true),
             ("/a.v1.Service/", true),
@@ -80,7 +80,7 @@ mod tests {
             ("//a.v1.Service/Claim", false),
             ("", false),
         ] {
-            assert_eq!(Services::<Named>::is_of_first(path), found, "{path:?}");
+            assert_eq!(Services::<NamedService>::is_of_first(path), found, "{path:?}");
         }
     }
 }

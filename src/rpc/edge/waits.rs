@@ -1,6 +1,7 @@
-//! Calls that wait, of one connection. A connection has 256 streams, and clients of grpc-go and grpc-java queue what goes
-//! beyond: were all of them taken by calls that wait, the client's own Complete would wait behind them. A call of HTTP/1.1
-//! holds its connection while it waits: half of the connections, and half of an address's share, are left to others.
+//! Limits on the waiting calls of one connection. A connection has 256 streams, and clients of grpc-go and
+//! grpc-java queue calls beyond that: if waiting calls took all streams, the client's own Complete would wait
+//! behind them. A waiting HTTP/1.1 call occupies its connection: half of the connections, and half of an
+//! address's share, are left to other calls.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::accounts::ConnectionAccount;
 use crate::listener::{Addresses, FromAddress};
 
-/// The calls of HTTP/1.1 that wait on this server.
+/// The waiting HTTP/1.1 calls of this server.
 pub(crate) struct HttpWaits {
     count: AtomicUsize,
     max: usize,
@@ -18,7 +19,7 @@ pub(crate) struct HttpWaits {
 }
 
 impl HttpWaits {
-    /// Where there are this many connections at most, and of one address; zero: any number of them.
+    /// For these maximum numbers of connections, of the server and of one address; zero if unlimited.
     pub(crate) fn new(connections_max: usize, per_address_max: usize) -> Arc<HttpWaits> {
         let by_address = (per_address_max > 0).then(|| Addresses::new(per_address_max / 2));
         Arc::new(HttpWaits { count: AtomicUsize::new(0), max: connections_max / 2, by_address })
@@ -35,7 +36,7 @@ impl HttpWaits {
     }
 }
 
-/// The place of a call of HTTP/1.1 that waits, until this is dropped.
+/// The permit of a waiting HTTP/1.1 call, until this is dropped.
 struct HttpPlace {
     of: Arc<HttpWaits>,
     _of_address: Option<FromAddress>,
@@ -47,14 +48,14 @@ impl Drop for HttpPlace {
     }
 }
 
-/// The place of a call that waits, until this is dropped.
+/// The permit of a waiting call, until this is dropped.
 pub(crate) struct WaitPlace {
     connection: Arc<ConnectionAccount>,
     _http: Option<HttpPlace>,
 }
 
 impl WaitPlace {
-    /// A place of this connection. `http`: where it is one of HTTP/1.1. `None` if there is none.
+    /// Takes a permit of this connection. `http` if the call uses HTTP/1.1. `None` if all permits are taken.
     pub(crate) fn take(
         connection: &Arc<ConnectionAccount>,
         http: Option<&Arc<HttpWaits>>,
