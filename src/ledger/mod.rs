@@ -111,7 +111,7 @@ pub struct LedgerOptions {
 /// What counting and logging need of a command that is not answered yet.
 struct Unanswered {
     subject: Subject,
-    counted: metrics::Asked,
+    counted: metrics::PendingCommand,
 }
 
 /// The handle: cheap to clone, shared by all requests.
@@ -276,7 +276,7 @@ impl Ledger {
 
     fn unanswered(&self, before: &mut metrics::Before, submission: &mut Submission) -> Unanswered {
         let Submission { key, command, event_type, trace_id, wait: _, corrected: _ } = submission;
-        let counted = self.inner.metrics.asked(before, key, event_type, command);
+        let counted = self.inner.metrics.received(before, key, event_type, command);
         let (event_type, error) = (std::mem::take(event_type), self.inner.answer_log.error_of(command));
         Unanswered { subject: Subject { key: key.clone(), event_type, trace_id: *trace_id, error }, counted }
     }

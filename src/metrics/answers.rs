@@ -1,8 +1,8 @@
-//! Where each answer is counted: its place among the values of a label.
+//! Where each answer is counted: its index among the values of a label.
 
 use crate::domain::{Answer, FailureKind, ParkCause, Reason, Reply, State, Verdict};
 
-/// Its place in `KINDS`.
+/// The index in `KINDS`.
 pub(super) fn place(kind: FailureKind) -> usize {
     match kind {
         FailureKind::Retryable => 0,
@@ -11,7 +11,7 @@ pub(super) fn place(kind: FailureKind) -> usize {
     }
 }
 
-/// Whether it is the report of an effect that another claim has reported as done.
+/// Whether the answer is the report of an effect that another claim has reported as done.
 pub(super) fn is_doubled(answer: &Answer) -> bool {
     match answer {
         Ok(Reply::Completed { doubled, .. }) => *doubled,
@@ -20,7 +20,8 @@ pub(super) fn is_doubled(answer: &Answer) -> bool {
     }
 }
 
-/// The place in `CAUSES` of why the message is parked by this very call. An operator's parking is never answered here.
+/// The index in `CAUSES` of the cause for which this very call parks the message. An operator's parking is
+/// never answered here.
 pub(super) fn parked(answer: &Answer) -> Option<usize> {
     match parked_now(answer)? {
         ParkCause::AttemptsExhausted => Some(0),
@@ -41,7 +42,7 @@ fn parked_now(answer: &Answer) -> Option<ParkCause> {
     }
 }
 
-/// Its place in `VERDICTS`.
+/// The index in `VERDICTS`.
 pub(super) fn verdict(answer: &Answer) -> usize {
     match answer {
         Ok(Reply::Verdict(verdict)) => match verdict {
@@ -53,7 +54,7 @@ pub(super) fn verdict(answer: &Answer) -> usize {
             Verdict::Parked { .. } => 5,
             Verdict::FingerprintMismatch { .. } => 6,
             Verdict::OutsideWindow { .. } => 7,
-            // Of live claims there is none.
+            // A live claim never gets this verdict.
             Verdict::Suppressed { .. } => 8,
         },
         Err(rejection) if rejection.reason.is_failure() => 9,
@@ -68,7 +69,7 @@ pub(super) fn verdict(answer: &Answer) -> usize {
     }
 }
 
-/// Its place in `REPLAY_VERDICTS`.
+/// The index in `REPLAY_VERDICTS`.
 pub(super) fn replay_verdict(answer: &Answer) -> usize {
     match answer {
         Ok(Reply::Verdict(Verdict::Acquired { .. })) => 0,
@@ -79,7 +80,7 @@ pub(super) fn replay_verdict(answer: &Answer) -> usize {
     }
 }
 
-/// Its place in `OUTCOMES`.
+/// The index in `OUTCOMES`.
 pub(super) fn outcome(answer: &Answer) -> usize {
     match answer {
         Ok(
@@ -97,7 +98,7 @@ pub(super) fn outcome(answer: &Answer) -> usize {
     }
 }
 
-/// Its place in `FOUND`.
+/// The index in `FOUND`.
 pub(super) fn found(answer: &Answer) -> usize {
     match answer {
         Ok(Reply::Found(found)) => match found.state {

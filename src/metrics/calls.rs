@@ -1,4 +1,4 @@
-//! The calls of a server, as dashboards for gRPC expect them.
+//! The calls of a server, under the names that dashboards for gRPC expect.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge, Registry
 
 use super::catalogue::{CONNECTIONS, HANDLED, HANDLING, STARTED};
 
-/// The statuses by their numbers, named as in Go's library, whose names the dashboards know.
+/// The statuses by number, named as in the Go library, whose names the dashboards use.
 const CODES: [&str; 17] = [
     "OK",
     "Canceled",
@@ -32,7 +32,7 @@ const CODES: [&str; 17] = [
 const CANCELED: usize = 1;
 const UNKNOWN: usize = 2;
 
-/// A method that the server has.
+/// A method of the server.
 pub(crate) struct Method {
     pub(crate) service: String,
     pub(crate) name: String,
@@ -40,37 +40,37 @@ pub(crate) struct Method {
     pub(crate) kind: &'static str,
 }
 
-/// See the module: cheap to clone.
+/// The counts of calls: cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Calls(Arc<All>);
+pub(crate) struct CallMetrics(Arc<All>);
 
 struct All {
-    /// Where the counts of a path, `/SERVICE/METHOD`, are.
+    /// The index in `counts` of a path, `/SERVICE/METHOD`.
     places: HashMap<String, usize>,
-    /// The last ones are those of paths that the server does not have.
+    /// The last item counts paths that the server does not have.
     counts: Vec<Counts>,
     connections: IntGauge,
-    /// Whether anybody can look at them.
+    /// Whether metrics are exposed.
     counts_calls: bool,
 }
 
 struct Counts {
     labels: [String; 3],
-    /// `SERVICE/METHOD`; none: those that the server does not have.
+    /// `SERVICE/METHOD`; `None` for the paths that the server does not have.
     path: Option<String>,
     started: IntCounter,
     handling: Histogram,
-    /// By the number of the status; each from its first call on.
+    /// By the number of the status; each is made with its first call.
     handled: [OnceLock<Option<IntCounter>>; CODES.len()],
     all_handled: IntCounterVec,
 }
 
-impl Calls {
+impl CallMetrics {
     pub(super) fn new(
         registry: &Registry,
         methods: impl IntoIterator<Item = Method>,
         counts_calls: bool,
-    ) -> Result<Calls, Error> {
+    ) -> Result<CallMetrics, Error> {
         let (started, handled) = (STARTED.counters(registry)?, HANDLED.counters(registry)?);
         let handling = HANDLING.histograms(registry)?;
         let made = |kind: &str, service: &str, method: &str, path| -> Result<Counts, Error> {
@@ -82,7 +82,7 @@ impl Calls {
                 handled: [const { OnceLock::new() }; CODES.len()],
                 all_handled: handled.clone(),
             };
-            // A rate of failures needs the calls that did not fail.
+            // A failure rate needs the calls that did not fail.
             counts.handled(0);
             Ok(counts)
         };
@@ -93,26 +93,26 @@ impl Calls {
         }
         counts.push(made("unary", "unknown", "unknown", None)?);
         let connections = CONNECTIONS.gauge(registry)?;
-        Ok(Calls(Arc::new(All { places, counts, connections, counts_calls })))
+        Ok(CallMetrics(Arc::new(All { places, counts, connections, counts_calls })))
     }
 
-    /// A connection is open until this is dropped.
+    /// Counts a connection as open until the result is dropped.
     pub(crate) fn connected(&self) -> Connected {
         self.0.connections.inc();
         Connected { calls: self.clone(), last: AtomicUsize::new(0) }
     }
 }
 
-/// An open connection. Its calls share it, so that no other core needs what they count references by.
+/// An open connection. Its calls share it, so that no other core updates its reference count.
 pub(crate) struct Connected {
-    calls: Calls,
-    /// Where the counts of its last call are: most calls of a connection are of one method.
+    calls: CallMetrics,
+    /// The index of its last call's counts: most calls of a connection are of one method.
     last: AtomicUsize,
 }
 
 impl Connected {
-    /// A call begins.
-    pub(crate) fn begin(self: &Arc<Connected>, path: &str) -> Call {
+    /// Counts the start of a call.
+    pub(crate) fn begin(self: &Arc<Connected>, path: &str) -> CountedCall {
         let all = &self.calls.0;
         let last = self.last.load(Ordering::Relaxed);
         let is_last = all.counts.get(last).and_then(|counts| counts.path.as_deref());
@@ -124,7 +124,7 @@ impl Connected {
         if place != last {
             self.last.store(place, Ordering::Relaxed);
         }
-        let call = Call { connection: Arc::clone(self), place, began: Instant::now(), ended: false };
+        let call = CountedCall { connection: Arc::clone(self), place, began: Instant::now(), ended: false };
         if let Some(counts) = call.counts().filter(|_| all.counts_calls) {
             counts.started.inc();
         }
@@ -149,32 +149,32 @@ impl Counts {
     }
 }
 
-/// A call under way. One that is dropped before its answer was canceled by its client.
-pub(crate) struct Call {
+/// A call in progress. If it is dropped before its answer, its client canceled it.
+pub(crate) struct CountedCall {
     connection: Arc<Connected>,
     place: usize,
     began: Instant,
     ended: bool,
 }
 
-impl Call {
-    /// The head of its answer is there, with this status, after so long.
+impl CountedCall {
+    /// Counts the end of a call: the headers of its answer are ready, with this status, after this time.
     pub(crate) fn end(&mut self, status: tonic::Code, took: Duration) {
         let code = usize::try_from(i32::from(status)).ok().filter(|code| *code < CODES.len());
         self.count(code.unwrap_or(UNKNOWN), took);
     }
 
-    /// How long it has taken by now.
+    /// How long the call has taken so far.
     pub(crate) fn took(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The name of its method.
+    /// The name of the call's method.
     pub(crate) fn method(&self) -> &str {
         self.counts().map_or("unknown", |Counts { labels: [_, _, method], .. }| method)
     }
 
-    /// `SERVICE/METHOD`; none: the server has no such method.
+    /// `SERVICE/METHOD`; `None` if the server does not have the method.
     pub(crate) fn path(&self) -> Option<&str> {
         self.counts().and_then(|counts| counts.path.as_deref())
     }
@@ -196,7 +196,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for CountedCall {
     fn drop(&mut self) {
         self.count(CANCELED, self.took());
     }

@@ -1,21 +1,22 @@
-//! Every metric, once: its name, its labels, and what it tells. `docs/metrics.md` is printed from here.
+//! Every metric: its name, its labels, and its meaning. `docs/metrics.md` is printed from here.
 //!
 //! Long because it is one table of all metrics.
 
-use super::family::{Family, Kind, counter, gauge};
+use super::family::{Family, MetricKind, counter, gauge};
 
-/// Seconds: from a look into memory to the longest deadline.
-const SECONDS: Kind = Kind::Histogram(&[
+/// Seconds: from a read of memory to the longest deadline.
+const SECONDS: MetricKind = MetricKind::Histogram(&[
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ]);
 /// Items: from one to the largest batch.
-const ITEMS: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_000.0]);
+const ITEMS: MetricKind =
+    MetricKind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_000.0]);
 
 /// Seconds for which claims are held: from a write to the longest lease.
-const HELD_SECONDS: Kind =
-    Kind::Histogram(&[0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3_600.0]);
+const HELD_SECONDS: MetricKind =
+    MetricKind::Histogram(&[0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3_600.0]);
 /// How often something happens to one message.
-const TIMES: Kind = Kind::Histogram(&[1.0, 2.0, 3.0, 5.0, 10.0]);
+const TIMES: MetricKind = MetricKind::Histogram(&[1.0, 2.0, 3.0, 5.0, 10.0]);
 
 pub(super) const CLAIMS: Family = counter(
     "idempotency_ledger_claims_total",
@@ -29,7 +30,7 @@ pub(super) const LOOKUPS: Family = counter(
     "idempotency_ledger_lookups_total",
     &["consumer", "state"],
     "Look-ups, by the state that they found, in replay runs too; a consumer has the series from its first look-up on. \
-     absent: there is no entry, or the run suppresses effects. rejected, unavailable and unanswered, as for claims.",
+     absent: the key has no entry, or the run suppresses effects. rejected, unavailable and unanswered, as for claims.",
 );
 pub(super) const SETTLEMENTS: Family = counter(
     "idempotency_ledger_settlements_total",
@@ -48,8 +49,8 @@ pub(super) const HELD: Family = Family {
     kind: HELD_SECONDS,
     labels: &["consumer", "event_type", "operation"],
     help: "How long claims were held, from their grant to the settlement that ended them: complete, fail or release. A \
-           Complete after a Release counts once more. Where an operator raised the token offset, claims of before seem \
-           older by that. event_type: that of the settlement; one without series of its own counts under the empty one.",
+           Complete after a Release counts again. Where an operator raised the token offset, claims of before seem \
+           older by that. event_type: that of the settlement; one without its own series counts under the empty one.",
 };
 pub(super) const ATTEMPTS: Family = Family {
     name: "idempotency_ledger_completion_attempts",
@@ -158,7 +159,7 @@ pub(super) const FAILURES: Family = counter(
     "idempotency_ledger_store_failures_total",
     &["statement", "kind"],
     "Statements of claims and settlements that failed. kind: unavailable, timed_out, schema, outdated, permanent, \
-     clock_behind; unknown, where nobody knows whether it was applied; conflict, locked and stale, which are tried again.",
+     clock_behind; unknown, where it is not known whether it was applied; conflict, locked and stale, which are tried again.",
 );
 pub(super) const STARTED: Family =
     counter("grpc_server_started_total", &["grpc_type", "grpc_service", "grpc_method"], "Calls that began.");
@@ -185,7 +186,7 @@ pub(super) const CERTIFICATE_ENDS: Family = gauge(
 pub(super) const LIST_ENDS: Family = gauge(
     "idempotency_ledger_tls_revocation_list_expiry_timestamp_seconds",
     &[],
-    "When the first of the clients' revocation lists in force is to be followed by its next one, in Unix time. Absent where none says.",
+    "When the first of the clients' revocation lists in force is due to be followed by its next one, in Unix time. Absent where none says.",
 );
 pub(super) const TOKEN_ENDS: Family = gauge(
     "idempotency_ledger_token_expiry_timestamp_seconds",
@@ -240,7 +241,7 @@ pub(super) const OPENED: Family = counter(
     "idempotency_ledger_store_sessions_opened_total",
     &["purpose", "outcome"],
     "Sessions that were to be opened at the store. purpose: claims, heartbeat, purge, open_claims, reads, changes. \
-     outcome: ok, failed. A session is opened anew where the one before broke.",
+     outcome: ok, failed. A session is opened again where the one before broke.",
 );
 pub(super) const REPLACED: Family = counter(
     "idempotency_ledger_store_sessions_replaced_total",
@@ -307,7 +308,7 @@ pub(super) const PURGE_FAILURES: Family = counter(
 pub(super) const PURGE_OLDEST: Family = gauge(
     "idempotency_ledger_purge_oldest_due_seconds",
     &[],
-    "For how long the oldest entry that this purge looked at last had been due; 0 where no consumer was due, and while \
+    "For how long the oldest entry that this purge count_lookup at last had been due; 0 where no consumer was due, and while \
      it looks again at what it left before.",
 );
 pub(super) const ENTRIES: Family = gauge(
@@ -327,7 +328,7 @@ pub(super) const ENTRIES_OLDEST: Family = gauge(
 pub(super) const ENTRIES_EXPIRED: Family = gauge(
     "idempotency_ledger_entries_expired",
     &["consumer"],
-    "Entries in progress whose lease and grace are over, and which nobody has claimed again.",
+    "Entries in progress whose lease and grace are over, and which no client has claimed again.",
 );
 pub(super) const ENTRIES_NEAR_EXHAUSTION: Family = gauge(
     "idempotency_ledger_entries_near_exhaustion",
@@ -382,7 +383,7 @@ const PROCESS: [Family; 7] = [
     gauge("process_threads", &[], "Threads."),
 ];
 
-/// All of them, in the order of the page.
+/// All metrics, in the order of the page.
 pub(super) const ALL: &[Family] = &[
     CLAIMS,
     LOOKUPS,
@@ -461,9 +462,9 @@ pub fn table() -> String {
     let mut rows = vec!["| metric | kind | labels | what it tells |\n| --- | --- | --- | --- |\n".to_owned()];
     for Family { name, kind, labels, help } in ALL {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram(_) => "histogram",
         };
         let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
         rows.push(format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", ")));

@@ -1,5 +1,6 @@
-//! What is counted by consumer. Names come from clients: so that nobody can fill the memory of this server, or of what
-//! scrapes it, only so many consumers have series of their own, and all others share one.
+//! Counts by consumer. Clients choose the names: so that no client can fill the memory of this server, or of
+//! the Prometheus that scrapes it, a bounded number of consumers have their own series (the cardinality
+//! limit), and all others share one.
 
 mod malformed;
 
@@ -9,195 +10,199 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use prometheus::{Error, Registry};
 
-use super::asked::{Answered, Asked, Kind, Who, kind};
+use super::cardinality::{CardinalityLimit, NamedBy};
 use super::consumer::Consumer;
 use super::event_type::{EventType, Later};
 use super::families::Families;
 use super::labels::OTHER;
-use super::room::{Named, Room};
+use super::pending::{Answered, CommandKind, PendingCommand, SeriesOwner, kind};
 use crate::domain::{Command, Key};
 
-/// Maximum number of consumers with series of their own that only clients have named: the first ones that are answered, and
-/// not refused. Consumers that operators have named (by a policy, or exactly by the file of rights) have series as long as
-/// there is room: clients' names do not take its reserve, and make room where that is full, too.
+/// The maximum number of consumers with their own series that only clients have named: the first ones with an
+/// answer that is not a refusal. Consumers that operators have named (by a policy, or exactly by the rights
+/// file) have series as long as the cardinality limit allows: clients' names do not use its reserve, and are
+/// removed to make room where the reserve is used up, too.
 const NAMED_MAX: usize = 100;
-/// Whoever was not seen for so many minutes gives its place to others.
+/// A consumer that was not counted for this many minutes loses its series.
 const IDLE_MINUTES: u32 = 60;
 
-/// See the module.
+/// The series of all consumers.
 pub(super) struct Consumers {
     pub(super) families: Families,
-    known: RwLock<Known>,
-    /// The consumers that the file of rights names exactly.
+    known: RwLock<NamedConsumers>,
+    /// The consumers that the rights file names exactly.
     by_rights: RwLock<Arc<HashSet<Box<str>>>>,
-    /// Answers to consumers that operators have named and for which there was no room, since it was last logged.
+    /// Answers, since it was last logged, to consumers that operators have named and that did not fit the
+    /// cardinality limit.
     left_out: AtomicU64,
     others: Arc<Consumer>,
-    pub(super) room: Room,
-    /// How many minutes have passed in which somebody looked.
+    pub(super) limit: CardinalityLimit,
+    /// The number of minutes with a scrape so far.
     pub(super) minute: AtomicU32,
 }
 
-/// The consumers that have series of their own.
+/// The consumers that have their own series.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct NamedConsumers {
     pub(super) by_name: HashMap<Box<str>, Arc<Consumer>>,
     by_clients: usize,
 }
 
-impl Known {
-    fn has_room(&self, named: Named) -> bool {
-        named == Named::ByOperator || self.by_clients < NAMED_MAX
+impl NamedConsumers {
+    fn has_place(&self, named: NamedBy) -> bool {
+        named == NamedBy::ByOperator || self.by_clients < NAMED_MAX
     }
 
     fn count(&mut self) {
-        self.by_clients = self.by_name.values().filter(|one| one.named() == Named::ByClient).count();
+        self.by_clients = self.by_name.values().filter(|one| one.named() == NamedBy::ByClient).count();
     }
 }
 
-/// Of the commands of one call, whose the one before was: most are alike, and looked up once.
+/// The owner of the previous command of a call: most commands of a call have the same one, which is then
+/// looked up once.
 #[derive(Default)]
-pub(crate) struct Before(Option<Arc<Who>>);
+pub(crate) struct Before(Option<Arc<SeriesOwner>>);
 
 impl Consumers {
     pub(super) fn new(registry: &Registry) -> Result<Consumers, Error> {
         let families = Families::new(registry)?;
-        let others = Arc::new(Consumer::new(&families, OTHER, Named::ByOperator, None)?);
-        let room = Room::default();
-        others.untold().make_always(&families)?;
-        others.make_lookups(&families, &room);
+        let others = Arc::new(Consumer::new(&families, OTHER, NamedBy::ByOperator, None)?);
+        let limit = CardinalityLimit::default();
+        others.untyped().make_always(&families)?;
+        others.make_lookups(&families, &limit);
         Ok(Consumers {
             families,
             known: RwLock::default(),
             by_rights: RwLock::default(),
             left_out: AtomicU64::new(0),
             others,
-            room,
+            limit,
             minute: AtomicU32::new(0),
         })
     }
 
-    /// Those without series of their own.
+    /// The shared series of consumers without their own.
     pub(super) fn others(&self) -> &Arc<Consumer> {
         &self.others
     }
 
-    /// The room that all names of consumers share.
-    pub(super) fn room(&self) -> &Room {
-        &self.room
+    /// The cardinality limit that all names of consumers share.
+    pub(super) fn limit(&self) -> &CardinalityLimit {
+        &self.limit
     }
 
-    /// The consumers that the file of rights in force names exactly.
+    /// Sets the consumers that the current rights file names exactly.
     pub(super) fn named_by_rights(&self, consumers: HashSet<Box<str>>) {
         *self.by_rights.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(consumers);
     }
 
-    /// Whether operators or clients have named a consumer.
-    pub(super) fn named_by(&self, consumer: &str, has_policy: bool) -> Named {
+    /// Whether operators or only clients have named a consumer.
+    pub(super) fn named_by(&self, consumer: &str, has_policy: bool) -> NamedBy {
         let by_rights = || self.by_rights.read().unwrap_or_else(PoisonError::into_inner).contains(consumer);
-        Named::by_operator(has_policy || by_rights())
+        NamedBy::by_operator(has_policy || by_rights())
     }
 
-    /// A command comes in, and whether it is to be counted.
-    pub(super) fn asked(
+    /// Begins to count a command, if it must be counted.
+    pub(super) fn received(
         &self,
         before: &mut Before,
         key: &Key,
         event_type: &str,
         command: &Command,
         counts: bool,
-    ) -> Asked {
+    ) -> PendingCommand {
         let kind = kind(key.is_of_run(), command);
         if !counts {
-            return Asked { who: None, kind, minute: 0, answered: true };
+            return PendingCommand { who: None, kind, minute: 0, answered: true };
         }
-        let same =
-            |who: &&Arc<Who>| who.key.consumer() == key.consumer() && &*who.event_type_name == event_type;
+        let same = |who: &&Arc<SeriesOwner>| {
+            who.key.consumer() == key.consumer() && &*who.event_type_name == event_type
+        };
         let who = before.0.as_ref().filter(same).cloned();
         let who = who.unwrap_or_else(|| {
-            let looks = matches!(kind, Kind::Lookup);
-            Arc::new(if looks { self.who_looks(key) } else { self.who(key, event_type) })
+            let looks = matches!(kind, CommandKind::Lookup);
+            Arc::new(if looks { self.lookup_owner(key) } else { self.who(key, event_type) })
         });
         before.0 = Some(Arc::clone(&who));
-        Asked { who: Some(who), kind, minute: self.minute.load(Ordering::Relaxed), answered: false }
+        PendingCommand { who: Some(who), kind, minute: self.minute.load(Ordering::Relaxed), answered: false }
     }
 
-    pub(super) fn who(&self, key: &Key, event_type_name: &str) -> Who {
+    pub(super) fn who(&self, key: &Key, event_type_name: &str) -> SeriesOwner {
         let known = self.known().by_name.get(key.consumer()).cloned();
         let found = known.as_ref().and_then(|known| known.of_event_type(event_type_name));
         let named = found.is_some();
         let consumer = known.unwrap_or_else(|| Arc::clone(&self.others));
-        let other = || consumer.of_event_type(OTHER).unwrap_or_else(|| consumer.untold());
+        let other = || consumer.of_event_type(OTHER).unwrap_or_else(|| consumer.untyped());
         let event_type = found.unwrap_or_else(other);
-        Who { key: key.clone(), event_type_name: event_type_name.into(), consumer, event_type, named }
+        SeriesOwner { key: key.clone(), event_type_name: event_type_name.into(), consumer, event_type, named }
     }
 
-    /// A consumer gets series with its first answer that does not refuse it, and one that operators have named with any
-    /// answer: refused names must not take the places.
-    pub(super) fn answered(&self, mut asked: Asked, answered: &Answered<'_>) {
+    /// Counts an answer. A consumer gets series with its first answer that is not a refusal; one that
+    /// operators have named gets them with any answer. Names in refused calls must not use up the limit.
+    pub(super) fn answered(&self, mut command: PendingCommand, answered: &Answered<'_>) {
         let answer = answered.answer;
-        asked.answered = true;
-        let Some(who) = &asked.who else { return };
-        if matches!(asked.kind, Kind::Lookup) {
-            who.consumer.see(asked.minute);
-            return self.looked(who, answered);
+        command.answered = true;
+        let Some(who) = &command.who else { return };
+        if matches!(command.kind, CommandKind::Lookup) {
+            who.consumer.see(command.minute);
+            return self.count_lookup(who, answered);
         }
         let named = || self.named_by(who.key.consumer(), (answered.has_policy)());
         let (consumer, event_type) = if who.named {
             (Arc::clone(&who.consumer), Arc::clone(&who.event_type))
         } else {
             let named = named();
-            if answer.is_ok() || named == Named::ByOperator {
+            if answer.is_ok() || named == NamedBy::ByOperator {
                 self.named(who, named)
             } else {
                 (Arc::clone(&who.consumer), Arc::clone(&who.event_type))
             }
         };
-        if let Some(later) = asked.told(&consumer, &event_type, answered) {
+        if let Some(later) = command.count_answer(&consumer, &event_type, answered) {
             self.count_later(&consumer, &event_type, later);
         }
     }
 
-    /// Counts what has series from its first value on.
+    /// Counts a value in series that are made with their first value.
     fn count_later(&self, consumer: &Arc<Consumer>, event_type: &Arc<EventType>, later: Later) {
         if event_type.count(later) {
             return;
         }
         {
-            // No other thread takes its series away meanwhile.
+            // The lock keeps other threads from removing the series meanwhile.
             let known = self.known();
             let is_there =
                 known.by_name.get(&consumer.name).is_some_and(|there| Arc::ptr_eq(there, consumer));
             if is_there && consumer.has(event_type) {
-                event_type.make(&self.families, later, &self.room, consumer.named());
+                event_type.make(&self.families, later, &self.limit, consumer.named());
             }
         }
         consumer.count(event_type, later);
     }
 
-    /// The series of a consumer and an event type, made where there is room.
-    fn named(&self, who: &Who, named: Named) -> (Arc<Consumer>, Arc<EventType>) {
+    /// The series of a consumer and an event type, made if they fit the cardinality limit.
+    fn named(&self, who: &SeriesOwner, named: NamedBy) -> (Arc<Consumer>, Arc<EventType>) {
         let consumer = self.consumer(who.key.consumer(), named);
         if Arc::ptr_eq(&consumer, &self.others) {
-            let untold = consumer.untold();
-            return (consumer, untold);
+            let untyped = consumer.untyped();
+            return (consumer, untyped);
         }
-        // Nobody takes its series away meanwhile.
+        // The lock keeps other threads from removing the series meanwhile.
         let known = self.known();
         if known.by_name.get(who.key.consumer()).is_none_or(|there| !Arc::ptr_eq(there, &consumer)) {
-            return (Arc::clone(&self.others), self.others.untold());
+            return (Arc::clone(&self.others), self.others.untyped());
         }
-        let event_type = consumer.own_event_type(&self.families, &who.event_type_name, &self.room);
+        let event_type = consumer.own_event_type(&self.families, &who.event_type_name, &self.limit);
         drop(known);
         (consumer, event_type)
     }
 
-    pub(super) fn known(&self) -> RwLockReadGuard<'_, Known> {
+    pub(super) fn known(&self) -> RwLockReadGuard<'_, NamedConsumers> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn consumer(&self, name: &str, named: Named) -> Arc<Consumer> {
-        // Whoever is called as the others are is one of them.
+    pub(super) fn consumer(&self, name: &str, named: NamedBy) -> Arc<Consumer> {
+        // A consumer with the name of the others is one of them.
         if name == OTHER {
             return Arc::clone(&self.others);
         }
@@ -205,11 +210,12 @@ impl Consumers {
             return Arc::clone(consumer);
         }
         let needs = Consumer::needs(name);
-        // Where many consumers have no name, each of their answers comes here: nobody else waits then.
-        let makes_room = |known: &Known| named == Named::ByOperator && known.by_clients > 0;
+        // With many consumers beyond the limit, each of their answers takes this path: it must not make other
+        // answers wait for the write lock.
+        let makes_room = |known: &NamedConsumers| named == NamedBy::ByOperator && known.by_clients > 0;
         {
             let known = self.known();
-            if !known.has_room(named) || !(self.room.has(needs, named) || makes_room(&known)) {
+            if !known.has_place(named) || !(self.limit.has(needs, named) || makes_room(&known)) {
                 return self.other(named);
             }
         }
@@ -217,42 +223,43 @@ impl Consumers {
         if let Some(consumer) = known.by_name.get(name) {
             return Arc::clone(consumer);
         }
-        while !self.room.has(needs, named) && makes_room(&known) {
+        while !self.limit.has(needs, named) && makes_room(&known) {
             self.forget_one(&mut known);
         }
-        if !known.has_room(named) || !self.room.take(needs, named) {
+        if !known.has_place(named) || !self.limit.take(needs, named) {
             return self.other(named);
         }
-        let others = Some(self.others.untold());
+        let others = Some(self.others.untyped());
         let Ok(made) = Consumer::new(&self.families, name, named, others) else {
             return Arc::clone(&self.others);
         };
         let made = Arc::new(made);
         made.see(self.minute.load(Ordering::Relaxed));
         known.by_name.insert(name.into(), Arc::clone(&made));
-        known.by_clients += usize::from(named == Named::ByClient);
+        known.by_clients += usize::from(named == NamedBy::ByClient);
         made
     }
 
-    /// The consumers for which there is no room.
-    fn other(&self, named: Named) -> Arc<Consumer> {
-        if named == Named::ByOperator {
+    /// The shared series of the consumers that did not fit the cardinality limit.
+    fn other(&self, named: NamedBy) -> Arc<Consumer> {
+        if named == NamedBy::ByOperator {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         }
         Arc::clone(&self.others)
     }
 
-    /// Takes the series of a consumer away that only clients have named: of the one that was seen least recently.
-    fn forget_one(&self, known: &mut Known) {
-        let by_clients = known.by_name.iter().filter(|(_, one)| one.named() == Named::ByClient);
+    /// Removes the series of one consumer that only clients have named: the one that was counted least
+    /// recently.
+    fn forget_one(&self, known: &mut NamedConsumers) {
+        let by_clients = known.by_name.iter().filter(|(_, one)| one.named() == NamedBy::ByClient);
         let oldest = by_clients.min_by_key(|(_, consumer)| consumer.seen_in()).map(|(name, _)| name.clone());
         if let Some(gone) = oldest.and_then(|name| known.by_name.remove(&name)) {
-            self.room.give_back(gone.forget(&self.families));
+            self.limit.give_back(gone.forget(&self.families));
         }
         known.count();
     }
 
-    /// Which consumers operators have named by now, and which not any more.
+    /// Applies a change of policies: which consumers operators have named now, and which they no longer name.
     pub(super) fn policies(&self, has_policy: &dyn Fn(&str) -> bool) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for (name, consumer) in &known.by_name {
@@ -261,8 +268,8 @@ impl Consumers {
         known.count();
     }
 
-    /// A minute has passed: takes away what was not seen for long. Returns how many answers since the call before went to
-    /// consumers that operators have named and for which there was no room.
+    /// A minute has passed: removes series that were not counted for long. Returns the number of answers
+    /// since the last call to consumers that operators have named and that did not fit the limit.
     pub(super) fn minute_passed(&self) -> u64 {
         self.forget_idle();
         self.left_out.swap(0, Ordering::Relaxed)
@@ -275,9 +282,9 @@ impl Consumers {
         known.by_name.retain(|_, consumer| {
             let stays = !consumer.seen_before(since);
             if stays {
-                consumer.forget_event_types(&self.families, since, &self.room);
+                consumer.forget_event_types(&self.families, since, &self.limit);
             } else {
-                self.room.give_back(consumer.forget(&self.families));
+                self.limit.give_back(consumer.forget(&self.families));
             }
             stays
         });

@@ -1,12 +1,13 @@
-//! The files by which callers know the server, and the server knows callers: until when, and whether they can be read.
+//! Credential files: the server's certificate, clients' certificates and tokens. When they end, and whether
+//! they can be read.
 
 use prometheus::{Error, IntCounterVec, IntGaugeVec, Registry};
 
 use super::catalogue::{CERTIFICATE_ENDS, FILES_FAILING, FILES_READ_AGAIN, LIST_ENDS, TOKEN_ENDS};
 
-/// See the module.
+/// The gauges and counts of credential files.
 pub(crate) struct Credentials {
-    /// It has no series where there is no certificate: zero would be a date. The same of lists.
+    /// Without a certificate the gauge has no series: zero would be a date. The same holds for lists.
     certificate_ends: IntGaugeVec,
     list_ends: IntGaugeVec,
     token_ends: IntGaugeVec,
@@ -25,24 +26,25 @@ impl Credentials {
         })
     }
 
-    /// The server's certificate in force ends then, in seconds since 1970.
+    /// Sets when the server's current certificate ends, in seconds since 1970.
     pub(crate) fn certificate_ends(&self, at: i64) {
         if let Ok(gauge) = self.certificate_ends.get_metric_with_label_values::<&str>(&[]) {
             gauge.set(at);
         }
     }
 
-    /// The first of the revocation lists in force is to be followed by its next one then; none: no list says when.
+    /// Sets when the first of the current revocation lists is due to be replaced; `None` if no list states it.
     pub(crate) fn list_ends(&self, at: Option<i64>) {
         set_or_remove(&self.list_ends, at);
     }
 
-    /// The first of the tokens in force that have an end ends then; `None` if no token has an end.
+    /// Sets when the first of the current tokens ends; `None` if no token has an end.
     pub(crate) fn token_ends(&self, at: Option<i64>) {
         set_or_remove(&self.token_ends, at);
     }
 
-    /// The file of this setting was looked at: whether it is of no use. Both of its series are there from then on.
+    /// Records that the file of this setting was checked, and whether it is unusable. Both of its series
+    /// exist from then on.
     pub(crate) fn looked_at(&self, setting: &str, failing: bool) {
         if let Ok(gauge) = self.failing.get_metric_with_label_values(&[setting]) {
             gauge.set(i64::from(failing));
@@ -50,7 +52,7 @@ impl Credentials {
         drop(self.read_again.get_metric_with_label_values(&[setting]));
     }
 
-    /// What the file of this setting says now is in force.
+    /// Counts that the present content of this setting's file came into force.
     pub(crate) fn put_in_force(&self, setting: &str) {
         if let Ok(count) = self.read_again.get_metric_with_label_values(&[setting]) {
             count.inc();
@@ -58,7 +60,7 @@ impl Credentials {
     }
 }
 
-/// The one series of a gauge, which is absent where there is nothing to tell.
+/// Sets the one series of a gauge, which is absent for `None`.
 fn set_or_remove(gauges: &IntGaugeVec, value: Option<i64>) {
     match value {
         Some(value) => {

@@ -1,5 +1,4 @@
-//! How many entries there are and how old they get, as they were counted last. Counted they are once a period, never
-//! for a scrape.
+//! The number and age of entries, as last counted. They are counted periodically, never for a scrape.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,22 +6,23 @@ use std::time::Duration;
 
 use prometheus::{Error, Histogram, IntGauge, IntGaugeVec, Registry};
 
+use super::cardinality::{CardinalityLimit, NamedBy, SeriesCost};
 use super::catalogue::{
     ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_COUNTING, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
     STORED_NAMES,
 };
 use super::labels::OTHER;
-use super::room::{Named, Needs, Room};
 use crate::common::misleading::visible;
 use crate::domain::NameCounts;
 
 pub(super) const STATES: [&str; 6] =
     ["received", "in_progress", "failed_retryable", "completed", "failed_terminal", "parked"];
 pub(super) const KINDS: [&str; 4] = ["claimable", "in_progress", "expired", "parked"];
-/// So many consumers without a policy of their own are shown by name; those with one are, while there is room.
+/// The number of consumers without their own policy that are shown by name; those with a policy are shown as
+/// long as the cardinality limit allows.
 const NAMED_MAX: usize = 200;
 
-/// The entries of one consumer; ages are in seconds, and 0 where there is none.
+/// The entries of one consumer; ages are in seconds, and 0 without an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// In the order of `STATES`.
@@ -42,7 +42,7 @@ impl Counted {
     }
 }
 
-/// See the module.
+/// The gauges of entries.
 pub(super) struct Entries {
     states: IntGaugeVec,
     oldest: IntGaugeVec,
@@ -51,8 +51,8 @@ pub(super) struct Entries {
     names: IntGaugeVec,
     counted_at: IntGauge,
     counting: Histogram,
-    /// Who has series, and whether by a policy of its own.
-    shown: Mutex<BTreeMap<String, Named>>,
+    /// The consumers that have series, and who named them.
+    shown: Mutex<BTreeMap<String, NamedBy>>,
 }
 
 impl Entries {
@@ -69,43 +69,44 @@ impl Entries {
         })
     }
 
-    /// Shows what was counted at this second, and nothing of before. Those who cannot be named are counted together.
+    /// Shows the counts of this second, and removes older ones. Consumers beyond the limit are counted
+    /// together.
     pub(super) fn show(
         &self,
         counted: BTreeMap<String, Counted>,
         at: i64,
-        room: &Room,
-        named_by: &dyn Fn(&str) -> Named,
+        limit: &CardinalityLimit,
+        named_by: &dyn Fn(&str) -> NamedBy,
     ) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        // A consumer that operators have named by now, or do not name any more, takes another place.
+        // A consumer that operators have named since, or no longer name, is moved to the other group.
         shown.retain(|name, named| {
             let stays = counted.contains_key(name) && named_by(name) == *named;
             if !stays {
                 self.forget(name);
-                room.give_back(needs(name));
+                limit.give_back(needs(name));
             }
             stays
         });
-        let mut by_clients = shown.values().filter(|named| **named == Named::ByClient).count();
+        let mut by_clients = shown.values().filter(|named| **named == NamedBy::ByClient).count();
         let mut others: Option<Counted> = None;
         let (own, rest): (Vec<_>, Vec<_>) =
-            counted.into_iter().partition(|(name, _)| named_by(name) == Named::ByOperator);
-        let own = own.into_iter().map(|one| (one, Named::ByOperator));
-        for ((name, counted), named) in own.chain(rest.into_iter().map(|one| (one, Named::ByClient))) {
-            let by_operator = named == Named::ByOperator;
+            counted.into_iter().partition(|(name, _)| named_by(name) == NamedBy::ByOperator);
+        let own = own.into_iter().map(|one| (one, NamedBy::ByOperator));
+        for ((name, counted), named) in own.chain(rest.into_iter().map(|one| (one, NamedBy::ByClient))) {
+            let by_operator = named == NamedBy::ByOperator;
             let has_place = by_operator || by_clients < NAMED_MAX;
             let is_shown = shown.contains_key(&name);
-            while by_operator && !is_shown && !room.has(needs(&name), named) {
-                // One that only clients have named makes room for it.
-                let Some(one) = shown.iter().find(|(_, named)| **named == Named::ByClient) else { break };
+            while by_operator && !is_shown && !limit.has(needs(&name), named) {
+                // A consumer that only clients have named is removed to make room.
+                let Some(one) = shown.iter().find(|(_, named)| **named == NamedBy::ByClient) else { break };
                 let one = one.0.clone();
                 self.forget(&one);
                 shown.remove(&one);
-                room.give_back(needs(&one));
+                limit.give_back(needs(&one));
                 by_clients -= 1;
             }
-            if is_shown || (name != OTHER && has_place && room.take(needs(&name), named)) {
+            if is_shown || (name != OTHER && has_place && limit.take(needs(&name), named)) {
                 self.set(&name, &counted);
                 by_clients += usize::from(!is_shown && !by_operator);
                 shown.insert(name, named);
@@ -120,7 +121,7 @@ impl Entries {
         self.counted_at.set(at);
     }
 
-    /// How many names there were at the last count.
+    /// Shows the number of stored names at the last count.
     pub(super) fn names(&self, stored: &NameCounts) {
         for (kind, count) in
             [("consumer", stored.consumers), ("source", stored.sources), ("principal", stored.principals)]
@@ -131,7 +132,7 @@ impl Entries {
         }
     }
 
-    /// It took so long to count them, or to fail.
+    /// Counts how long a count of the entries took, whether it failed or not.
     pub(super) fn took(&self, time: Duration) {
         self.counting.observe(time.as_secs_f64());
     }
@@ -165,9 +166,9 @@ impl Entries {
     }
 }
 
-/// What a consumer needs here.
-fn needs(name: &str) -> Needs {
-    Needs::of(STATES.len() + KINDS.len() + 2, &[name])
+/// The cost of a consumer's series.
+fn needs(name: &str) -> SeriesCost {
+    SeriesCost::of(STATES.len() + KINDS.len() + 2, &[name])
 }
 
 #[cfg(test)]
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn what_was_counted_last_is_shown_and_nothing_of_before() {
         let registry = Registry::new();
-        let (entries, room) = (Entries::new(&registry).unwrap(), Room::default());
+        let (entries, limit) = (Entries::new(&registry).unwrap(), CardinalityLimit::default());
         for (counts, expected) in [
             (
                 vec![("a", counted(1, 5)), ("b", counted(2, 6))],
@@ -208,7 +209,7 @@ mod tests {
             (vec![], vec![]),
         ] {
             let counts = counts.into_iter().map(|(name, counted)| (name.to_owned(), counted)).collect();
-            entries.show(counts, 1, &room, &|_| Named::ByClient);
+            entries.show(counts, 1, &limit, &|_| NamedBy::ByClient);
             let expected: Vec<_> =
                 expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             assert_eq!(shown(&registry), expected);
@@ -219,9 +220,9 @@ mod tests {
     #[test]
     fn beyond_two_hundred_consumers_the_others_are_counted_together() {
         let registry = Registry::new();
-        let (entries, room) = (Entries::new(&registry).unwrap(), Room::default());
+        let (entries, limit) = (Entries::new(&registry).unwrap(), CardinalityLimit::default());
         let counts = (0..1_000).map(|number| (format!("c{number:04}"), counted(1, number))).collect();
-        entries.show(counts, 1, &room, &|name| Named::by_operator(name >= "c0900"));
+        entries.show(counts, 1, &limit, &|name| NamedBy::by_operator(name >= "c0900"));
         let shown: BTreeMap<String, i64> = shown(&registry).into_iter().collect();
         assert_eq!(shown.len(), 2 * 301);
         for (name, value) in [

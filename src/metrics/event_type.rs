@@ -1,22 +1,23 @@
-//! The series of one event type of a consumer. Those of claims and failures are there from its first answer on; those of held
-//! claims and of replay runs from their first value on, where there is room, since most event types never have one.
+//! The series of one event type of a consumer. Those of claims and failures exist from its first answer on.
+//! Those of held claims and of replay runs are made with their first value, if they fit the cardinality
+//! limit, since most event types never have one.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use prometheus::{Error, Histogram, IntCounter};
 
+use super::cardinality::{CardinalityLimit, NamedBy, SeriesCost};
 use super::catalogue::HELD;
 use super::families::Families;
 use super::labels::{ENDS, KINDS, OPERATIONS, REPLAY_VERDICTS, VERDICTS};
-use super::room::{Named, Needs, Room};
 use super::seen::Seen;
 use crate::common::misleading::visible;
 
 /// The label that distinguishes counts of replay runs from live ones: never a run's name.
 const REPLAY: &str = "true";
 
-/// See the module.
+/// The series of one event type of a consumer.
 pub(super) struct EventType {
     consumer: Box<str>,
     name: Box<str>,
@@ -27,12 +28,12 @@ pub(super) struct EventType {
     pub(super) seen: Seen,
 }
 
-/// What is counted in series that are made with their first value.
+/// A value that is counted in series that are made with their first value.
 #[derive(Clone, Copy)]
 pub(super) enum Later {
-    /// A claim was ended by this operation after so many microseconds.
+    /// This operation ended a claim after this many microseconds.
     Held(usize, i64),
-    /// A claim in a replay run was answered so.
+    /// A claim in a replay run got the verdict with this index.
     Replay(usize),
 }
 
@@ -53,21 +54,21 @@ impl EventType {
         })
     }
 
-    /// What its series of claims and failures need.
-    pub(super) fn needs(consumer: &str, name: &str) -> Needs {
-        Needs::of(VERDICTS.len() + KINDS.len(), &[consumer, name])
+    /// The cost of its series of claims and failures.
+    pub(super) fn needs(consumer: &str, name: &str) -> SeriesCost {
+        SeriesCost::of(VERDICTS.len() + KINDS.len(), &[consumer, name])
     }
 
-    /// What its series of held claims need.
-    pub(super) fn held_needs(consumer: &str, name: &str) -> Needs {
-        Needs::of(ENDS * HELD.series(), &[consumer, name])
+    /// The cost of its series of held claims.
+    pub(super) fn held_needs(consumer: &str, name: &str) -> SeriesCost {
+        SeriesCost::of(ENDS * HELD.series(), &[consumer, name])
     }
 
-    fn replay_needs(&self) -> Needs {
-        Needs::of(REPLAY_VERDICTS.len(), &[&self.consumer, &self.name])
+    fn replay_needs(&self) -> SeriesCost {
+        SeriesCost::of(REPLAY_VERDICTS.len(), &[&self.consumer, &self.name])
     }
 
-    /// Makes the series of held claims. Says whether they were not there before.
+    /// Makes the series of held claims. Returns whether they are new.
     pub(super) fn make_held(&self, families: &Families) -> Result<bool, Error> {
         let (consumer, name) = (&*visible(&self.consumer), &*visible(&self.name));
         let held =
@@ -85,33 +86,33 @@ impl EventType {
         Ok(self.replays.set(made).is_ok())
     }
 
-    /// Makes all of its series, whatever room there is: those of the others are always there.
+    /// Makes all of its series regardless of the cardinality limit: those of the others always exist.
     pub(super) fn make_always(&self, families: &Families) -> Result<(), Error> {
         self.make_held(families)?;
         self.make_replays(families)?;
         Ok(())
     }
 
-    /// Makes the series that a value needs, where there is room.
-    pub(super) fn make(&self, families: &Families, later: Later, room: &Room, named: Named) {
+    /// Makes the series that a value needs, if they fit the cardinality limit.
+    pub(super) fn make(&self, families: &Families, later: Later, limit: &CardinalityLimit, named: NamedBy) {
         let (needs, is_there) = match later {
             Later::Held(..) => (EventType::held_needs(&self.consumer, &self.name), self.held.get().is_some()),
             Later::Replay(_) => (self.replay_needs(), self.replays.get().is_some()),
         };
-        if is_there || !room.take(needs, named) {
+        if is_there || !limit.take(needs, named) {
             return;
         }
         let made = match later {
             Later::Held(..) => self.make_held(families),
             Later::Replay(_) => self.make_replays(families),
         };
-        // Another thread may have made them at the same time: their room is taken once.
+        // Another thread may have made them at the same time: their cost is charged only to one of the two.
         if !made.unwrap_or(false) {
-            room.give_back(needs);
+            limit.give_back(needs);
         }
     }
 
-    /// Counts a value. Returns false if there are no series for it.
+    /// Counts a value. Returns false if it has no series.
     pub(super) fn count(&self, later: Later) -> bool {
         match later {
             Later::Held(operation, micros) => {
@@ -130,8 +131,8 @@ impl EventType {
         true
     }
 
-    /// Takes all of its series away; and says what those need that were made with their first value.
-    pub(super) fn forget(&self, families: &Families) -> Needs {
+    /// Removes all of its series, and returns the cost of those that were made with their first value.
+    pub(super) fn forget(&self, families: &Families) -> SeriesCost {
         let (consumer, name) = (&*visible(&self.consumer), &*visible(&self.name));
         for verdict in VERDICTS {
             drop(families.claims.remove_label_values(&[consumer, name, verdict]));
@@ -139,7 +140,7 @@ impl EventType {
         for kind in KINDS {
             drop(families.failed.remove_label_values(&[consumer, name, kind]));
         }
-        let mut needs = Needs::default();
+        let mut needs = SeriesCost::default();
         if self.held.get().is_some() {
             for operation in OPERATIONS {
                 drop(families.held.remove_label_values(&[consumer, name, operation]));

@@ -6,7 +6,7 @@ use super::catalogue::{
     ATTEMPTS, CLAIMS, DOUBLED, FAILED, HELD, LOOKUPS, PARKED, RECLAIMS, RELEASES, REPLAYS, SETTLEMENTS,
 };
 
-/// See the module.
+/// The metrics that have a label `consumer`.
 pub(super) struct Families {
     pub(super) claims: IntCounterVec,
     pub(super) failed: IntCounterVec,

@@ -1,18 +1,18 @@
-//! What a metric is, and how it is registered.
+//! The definition of a metric, and its registration.
 
 use prometheus::{
     Error, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::Collector,
 };
 
-/// What a metric is to Prometheus.
+/// The type of a metric in Prometheus.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// It only grows, from the start of the process on.
     Counter,
     /// It goes up and down.
     Gauge,
-    /// How many fell below each of these bounds.
+    /// The number of values below each of these bounds.
     Histogram(&'static [f64]),
 }
 
@@ -20,7 +20,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Family {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricKind,
     pub(super) labels: &'static [&'static str],
     pub(super) help: &'static str,
 }
@@ -30,19 +30,20 @@ pub(super) const fn counter(
     labels: &'static [&'static str],
     help: &'static str,
 ) -> Family {
-    Family { name, kind: Kind::Counter, labels, help }
+    Family { name, kind: MetricKind::Counter, labels, help }
 }
 
 pub(super) const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
-    Family { name, kind: Kind::Gauge, labels, help }
+    Family { name, kind: MetricKind::Gauge, labels, help }
 }
 
 impl Family {
-    /// How many series it has for each value of its labels: of a histogram the buckets, that of all, sum and count.
+    /// The number of series for each combination of label values: for a histogram the buckets, `+Inf`, sum
+    /// and count.
     pub(super) fn series(&self) -> usize {
         match self.kind {
-            Kind::Counter | Kind::Gauge => 1,
-            Kind::Histogram(bounds) => bounds.len() + 3,
+            MetricKind::Counter | MetricKind::Gauge => 1,
+            MetricKind::Histogram(bounds) => bounds.len() + 3,
         }
     }
 
@@ -65,8 +66,8 @@ impl Family {
     }
 
     pub(super) fn histograms(&self, registry: &Registry) -> Result<HistogramVec, Error> {
-        let Kind::Histogram(bounds) = self.kind else {
-            return Err(Error::Msg(format!("{} is no histogram", self.name)));
+        let MetricKind::Histogram(bounds) = self.kind else {
+            return Err(Error::Msg(format!("{} is not a histogram", self.name)));
         };
         let options = HistogramOpts::new(self.name, self.help).buckets(bounds.to_vec());
         registered(registry, HistogramVec::new(options, self.labels)?)

@@ -1,8 +1,8 @@
-//! The values of labels: an answer is counted at its place among them.
+//! The values of labels: an answer is counted at its index among them.
 
-/// What those without a name of their own are called together: consumers, and event types of a consumer.
+/// The shared name of consumers without their own series, and of such event types of a consumer.
 pub(super) const OTHER: &str = "other";
-/// What a claim was answered.
+/// The verdicts of claims.
 pub(super) const VERDICTS: [&str; 11] = [
     "acquired",
     "completed",
@@ -16,9 +16,9 @@ pub(super) const VERDICTS: [&str; 11] = [
     "unavailable",
     "unanswered",
 ];
-/// What a claim in a replay run was answered.
+/// The verdicts of claims in a replay run.
 pub(super) const REPLAY_VERDICTS: [&str; 5] = ["acquired", "completed", "suppressed", "refused", "other"];
-/// What a look-up found.
+/// The states that look-ups found.
 pub(super) const FOUND: [&str; 10] = [
     "absent",
     "received",
@@ -34,9 +34,9 @@ pub(super) const FOUND: [&str; 10] = [
 pub(super) const OPERATIONS: [&str; 4] = ["complete", "fail", "release", "renew"];
 pub(super) const OUTCOMES: [&str; 7] =
     ["ok", "replayed", "late", "rejected", "superseded", "unavailable", "unanswered"];
-/// What another attempt would bring.
+/// The kinds of a failure.
 pub(super) const KINDS: [&str; 3] = ["retryable", "terminal", "park"];
-/// Of the operations, those that end a claim.
+/// The number of operations that end a claim: the first ones of `OPERATIONS`.
 pub(super) const ENDS: usize = 3;
 /// Why claims and settlements park a message.
 pub(super) const CAUSES: [&str; 4] = ["attempts_exhausted", "lease_expired", "effect_unknown", "consumer"];

@@ -1,28 +1,28 @@
-//! What the limits at the edge did: connections that the server ended, calls that were too many for their principal.
-//! Every count is there from the start on, at zero.
+//! Counts of the limits at the edge: connections that the server ended, calls beyond a limit of their
+//! principal. Every count exists from the start on, at zero.
 
 use prometheus::{Error, IntCounter, IntCounterVec, Registry};
 
 use super::catalogue::{CLOSED, LIMITED, SERVER_FULL, STREAMS_ENDED};
 
-/// Why the server ended a connection by itself.
+/// Why the server ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// Its address had as many as it may have.
+    /// Its address had the maximum number of connections.
     PerAddress,
-    /// It did not begin within its time.
+    /// It was not established in time.
     Opening,
     /// It had no call for too long.
     Idle,
-    /// It was open for too long.
+    /// It reached its maximum age.
     Age,
     /// Nothing moved on it though bytes waited, or too many of its streams made no progress.
     Stalled,
-    /// It had no whole request, and all places of `observe_listen` were taken.
+    /// It had no whole request while all places of `observe_listen` were taken.
     Observe,
 }
 
-/// Why the server ended a call by itself.
+/// Why the server ended a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Its request did not arrive in time.
@@ -31,31 +31,31 @@ pub(crate) enum Ended {
     AnswerStalled,
     /// Its principal or its connection had too many bytes of answers.
     Share,
-    /// All together had too many bytes, and its principal most of them.
+    /// All clients together had too many bytes, and its principal most of them.
     Full,
 }
 
-/// Of what all clients together held too much.
+/// The limit that all clients together reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// Bytes of requests.
     RequestBytes,
-    /// Bytes of answers that were not read.
+    /// Bytes of unread answers.
     AnswerBytes,
 }
 
-/// Which limit of a principal was reached.
+/// The limit of a principal that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limited {
-    /// Calls under way.
+    /// Calls in progress.
     Calls,
-    /// Calls within a second.
+    /// Calls per second (rate limit).
     Rate,
-    /// Bytes of requests under way.
+    /// Bytes of requests in progress.
     Bytes,
 }
 
-/// See the module.
+/// The counts of limits.
 pub(super) struct Limits {
     closed: [IntCounter; 6],
     limited: [IntCounter; 3],

@@ -1,12 +1,12 @@
-//! What a running server counts of itself, for Prometheus. The names and what they tell stand in one table,
-//! `catalogue.rs`; the other files count.
+//! The metrics of a running server, for Prometheus. Their names and meanings are one table, `catalogue.rs`;
+//! the other files count.
 //!
-//! No key and no id is ever a label, and every label has a bounded number of values: what clients choose (the names of
-//! consumers and methods) is counted by name only while there is room.
+//! No key and no id is ever a label, and every label has a bounded number of values (the cardinality limit):
+//! what clients choose (the names of consumers and methods) is counted by name only within it.
 
 mod answers;
-mod asked;
 mod calls;
+mod cardinality;
 mod catalogue;
 mod consumer;
 mod consumers;
@@ -18,8 +18,8 @@ mod family;
 mod labels;
 mod limits;
 mod lookups;
+mod pending;
 mod refusals;
-mod room;
 mod seen;
 mod upkeep;
 mod waits;
@@ -33,8 +33,7 @@ use std::time::{Duration, Instant};
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{Error, Registry, TextEncoder};
 
-pub(crate) use self::asked::{Answered, Asked};
-pub(crate) use self::calls::{Call, Calls, Connected, Method};
+pub(crate) use self::calls::{CallMetrics, Connected, CountedCall, Method};
 pub use self::catalogue::table;
 pub(crate) use self::consumers::Before;
 use self::consumers::Consumers;
@@ -43,9 +42,10 @@ pub(crate) use self::entries::Counted;
 use self::entries::Entries;
 use self::limits::Limits;
 pub(crate) use self::limits::{Closed, Ended, Full, Limited};
+pub(crate) use self::pending::{Answered, PendingCommand};
 use self::refusals::Refusals;
 pub(crate) use self::upkeep::{Now, Upkeep};
-pub(crate) use self::waits::{WaitEnd, Waits};
+pub(crate) use self::waits::{WaitEnd, WaitMetrics};
 pub(crate) use self::work::{LANES, Statement, Work};
 use crate::domain::{Command, Key, Malformed, NameCounts, Rejection};
 
@@ -65,11 +65,11 @@ struct Inner {
     work: Work,
     upkeep: Upkeep,
     credentials: Credentials,
-    waits: Waits,
+    waits: WaitMetrics,
     entries: Entries,
     /// Whether calls and statements are counted.
     counts: bool,
-    /// When what was not seen for long was taken away last.
+    /// When idle series were last removed.
     tidied: Mutex<Instant>,
 }
 
@@ -77,12 +77,12 @@ impl Metrics {
     /// With every count at zero.
     ///
     /// # Errors
-    /// Two metrics have one name, or a name is none: a bug, which any test of this sees.
+    /// Two metrics have one name, or a name is invalid: a bug, which any test of this finds.
     pub fn new() -> Result<Metrics, Error> {
         Metrics::counting(true)
     }
 
-    /// Where nobody can look at them: what each call and each statement would count is not counted.
+    /// For a server without a metrics endpoint: calls and statements are not counted.
     ///
     /// # Errors
     /// As those of [`Metrics::new`].
@@ -103,7 +103,7 @@ impl Metrics {
             refusals: Refusals::new(&registry)?,
             limits: Limits::new(&registry)?,
             work: Work::new(&registry, counts)?,
-            waits: Waits::new(&registry)?,
+            waits: WaitMetrics::new(&registry)?,
             upkeep: Upkeep::new(&registry)?,
             credentials: Credentials::new(&registry)?,
             entries: Entries::new(&registry)?,
@@ -114,12 +114,12 @@ impl Metrics {
         Ok(Metrics { inner: Arc::new(inner) })
     }
 
-    /// Whether anybody can look at them.
+    /// Whether a metrics endpoint exposes them.
     pub(crate) fn are_seen(&self) -> bool {
         self.inner.counts
     }
 
-    /// What Prometheus scrapes: its text format, version 0.0.4. Waits for no store.
+    /// The text that Prometheus scrapes, in its format version 0.0.4. Does not wait for the store.
     ///
     /// # Errors
     /// A metric cannot be written as text.
@@ -128,7 +128,7 @@ impl Metrics {
         TextEncoder::new().encode_to_string(&self.inner.registry.gather())
     }
 
-    /// Takes away what was not seen for long: once a minute, while somebody looks.
+    /// Removes idle series: once a minute, on a scrape.
     fn tidy(&self, now: Instant) {
         let mut last = self.inner.tidied.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(*last) >= MINUTE {
@@ -144,28 +144,35 @@ impl Metrics {
         }
     }
 
-    /// The calls of a server with these methods.
+    /// The counts of calls of a server with these methods.
     ///
     /// # Errors
     /// They were made before.
-    pub(crate) fn calls(&self, methods: impl IntoIterator<Item = Method>) -> Result<Calls, Error> {
-        Calls::new(&self.inner.registry, methods, self.inner.counts)
+    pub(crate) fn calls(&self, methods: impl IntoIterator<Item = Method>) -> Result<CallMetrics, Error> {
+        CallMetrics::new(&self.inner.registry, methods, self.inner.counts)
     }
 
-    /// A command comes in.
-    pub(crate) fn asked(&self, before: &mut Before, key: &Key, event_type: &str, command: &Command) -> Asked {
-        self.inner.consumers.asked(before, key, event_type, command, self.inner.counts)
+    /// Begins to count a command.
+    pub(crate) fn received(
+        &self,
+        before: &mut Before,
+        key: &Key,
+        event_type: &str,
+        command: &Command,
+    ) -> PendingCommand {
+        self.inner.consumers.received(before, key, event_type, command, self.inner.counts)
     }
 
-    /// It was answered. One that is dropped without an answer counts as that.
-    pub(crate) fn answered(&self, asked: Asked, answered: &Answered<'_>) {
-        self.inner.consumers.answered(asked, answered);
+    /// Counts the answer of a command. A command that is dropped without an answer counts as unanswered.
+    pub(crate) fn answered(&self, command: PendingCommand, answered: &Answered<'_>) {
+        self.inner.consumers.answered(command, answered);
         if let Err(rejection) = answered.answer {
             self.refused(rejection);
         }
     }
 
-    /// A request was refused for its fields. The consumer is empty where the request is counted as another one's.
+    /// Counts a request that was refused for its fields. `consumer` is empty where the request must not be
+    /// counted as that consumer's.
     pub(crate) fn malformed(&self, consumer: &str, malformed: &Malformed, has_policy: &dyn Fn() -> bool) {
         self.refused(&malformed.rejection);
         if self.inner.counts {
@@ -173,67 +180,67 @@ impl Metrics {
         }
     }
 
-    /// A field was beyond its bound, and left out, cut or clamped.
+    /// Counts a field beyond its bound that was left out, cut or clamped.
     pub(crate) fn corrected(&self, field: &str) {
         self.inner.refusals.corrected(field);
     }
 
-    /// The file of rights in force names these consumers exactly: clients' names do not take their places.
+    /// Sets the consumers that the current rights file names exactly: clients' names do not displace them.
     pub(crate) fn named_by_rights(&self, consumers: HashSet<Box<str>>) {
         self.inner.consumers.named_by_rights(consumers);
     }
 
-    /// A claim or a settlement was refused.
+    /// Counts the refusal of a claim or a settlement.
     pub(crate) fn refused(&self, rejection: &Rejection) {
         self.inner.refusals.refused(rejection);
     }
 
-    /// This many claims of one batch were refused.
+    /// Counts the refusal of this many claims of one batch.
     pub(crate) fn all_refused(&self, rejection: &Rejection, claims: usize) {
         self.inner.refusals.all_refused(rejection, claims);
     }
 
-    /// The server ended a connection by itself.
+    /// Counts a connection that the server ended.
     pub(crate) fn closed(&self, why: Closed) {
         self.inner.limits.closed(why);
     }
 
-    /// A call was too much for its principal.
+    /// Counts a call beyond a limit of its principal.
     pub(crate) fn limited(&self, limit: Limited) {
         self.inner.limits.limited(limit);
     }
 
-    /// The server ended a call by itself.
+    /// Counts a call that the server ended.
     pub(crate) fn ended(&self, why: Ended) {
         self.inner.limits.ended(why);
     }
 
-    /// All clients together held too much.
+    /// Counts that all clients together reached a limit.
     pub(crate) fn full(&self, of: Full) {
         self.inner.limits.full(of);
     }
 
-    /// What the workers do.
+    /// The counts of the workers.
     pub(crate) fn work(&self) -> &Work {
         &self.inner.work
     }
 
-    /// The calls that wait.
-    pub(crate) fn waits(&self) -> &Waits {
+    /// The counts of waiting calls.
+    pub(crate) fn waits(&self) -> &WaitMetrics {
         &self.inner.waits
     }
 
-    /// What goes on beside.
+    /// The counts of background work.
     pub(crate) fn upkeep(&self) -> &Upkeep {
         &self.inner.upkeep
     }
 
-    /// The files of credentials.
+    /// The gauges of credential files.
     pub(crate) fn credentials(&self) -> &Credentials {
         &self.inner.credentials
     }
 
-    /// It took so long to count the entries, or to fail.
+    /// Counts how long a count of the entries took, whether it failed or not.
     pub(crate) fn entries_took(&self, time: Duration) {
         self.inner.entries.took(time);
     }
@@ -243,7 +250,7 @@ impl Metrics {
         self.inner.entries.names(stored);
     }
 
-    /// The entries were counted, by consumer, at this second of the store's clock.
+    /// Shows the counts of entries by consumer, at this second of the store's clock.
     pub(crate) fn entries_counted(
         &self,
         counted: BTreeMap<String, Counted>,
@@ -252,7 +259,7 @@ impl Metrics {
     ) {
         self.inner.consumers.policies(has_policy);
         let named_by = |name: &str| self.inner.consumers.named_by(name, has_policy(name));
-        self.inner.entries.show(counted, at, self.inner.consumers.room(), &named_by);
+        self.inner.entries.show(counted, at, self.inner.consumers.limit(), &named_by);
     }
 }
 

@@ -1,19 +1,19 @@
-//! What was refused, and why. Every reason is there from the start on, at zero: an increase over it then sees the first
-//! one, too, which may be the only one.
+//! Counts of refusals by reason. Every reason exists from the start on, at zero: `increase` then shows the
+//! first refusal too, which may be the only one.
 
 use prometheus::{Error, IntCounter, IntCounterVec, Registry};
 
 use super::catalogue::{ALERTS, CORRECTED, REFUSALS};
 use crate::domain::{Reason, Rejection};
 
-/// See the module.
+/// The counts of refusals.
 pub(super) struct Refusals {
     reasons: Vec<(Reason, IntCounter)>,
     alerts: Vec<(Reason, IntCounter)>,
     corrected: Vec<IntCounter>,
 }
 
-/// Fields that refuse nothing beyond their bounds.
+/// The fields whose values beyond a bound are corrected instead of refused.
 const CORRECTED_FIELDS: [&str; 7] =
     ["result", "checkpoint", "event_type", "kind", "retry_after", "delay", "lease"];
 
@@ -38,7 +38,7 @@ impl Refusals {
         }
     }
 
-    /// The same of this many commands.
+    /// Counts the same refusal of this many commands.
     pub(super) fn all_refused(&self, rejection: &Rejection, commands: usize) {
         count(&self.reasons, rejection.reason, commands);
     }

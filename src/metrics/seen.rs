@@ -1,8 +1,9 @@
-//! When something was counted last.
+//! When something was last counted.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The minute in which something was counted last. Only minutes with a scrape count, from the start on.
+/// The minute in which something was last counted. Only minutes with a scrape are numbered, from the start
+/// on.
 #[derive(Default)]
 pub(super) struct Seen(AtomicU32);
 

@@ -1,4 +1,4 @@
-//! What goes on beside claims: sessions at the store, the purge, the policies, the clock.
+//! Counts of background work: sessions with the store, the purge, the policies, the clock.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::catalogue::{
     SESSIONS_WANTED,
 };
 
-/// See the module.
+/// The counts of background work.
 pub(crate) struct Upkeep {
     opened: IntCounterVec,
     replaced: IntCounterVec,
@@ -39,19 +39,19 @@ pub(crate) struct Upkeep {
 /// Returns a number of bytes, whenever it is called.
 type Bytes = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// What holds at the moment of a scrape.
+/// The values at the moment of a scrape.
 pub(crate) struct Now {
-    /// How many sessions carry claims and settlements.
+    /// The number of sessions that carry claims and settlements.
     pub(crate) sessions: usize,
-    /// How many there should be.
+    /// The number of sessions that there should be.
     pub(crate) sessions_wanted: usize,
-    /// How many backends were still at work for sessions that were given up.
+    /// The number of orphaned backends: still running a statement of a session that was given up.
     pub(crate) left_behind: usize,
     /// How often the store had lost what it had acknowledged.
     pub(crate) losses: u64,
     /// How long ago the policies were read.
     pub(crate) policies_age: Duration,
-    /// How many stored policies cannot be read.
+    /// The number of stored policies that cannot be read.
     pub(crate) policies_unreadable: usize,
     /// The number of holds in force.
     pub(crate) holds: usize,
@@ -82,7 +82,7 @@ impl Upkeep {
         })
     }
 
-    /// Sessions for this may be opened: the counts are there, at zero.
+    /// Makes the counts of sessions for this purpose, at zero.
     pub(crate) fn may_be_opened(&self, purpose: &str) {
         for outcome in ["ok", "failed"] {
             drop(self.opened.get_metric_with_label_values(&[purpose, outcome]));
@@ -90,12 +90,12 @@ impl Upkeep {
         }
     }
 
-    /// A session was to be opened.
+    /// Counts an attempt to open a session.
     pub(crate) fn opened(&self, purpose: &str, done: bool) {
         count(&self.opened, purpose, done);
     }
 
-    /// A session whose time was over was to be replaced.
+    /// Counts an attempt to replace a session at the end of its lifetime (rotation).
     pub(crate) fn replaced(&self, purpose: &str, done: bool) {
         count(&self.replaced, purpose, done);
     }
@@ -108,23 +108,24 @@ impl Upkeep {
         self.purge_failures.inc();
     }
 
-    /// So long the oldest entry has waited that this purge has looked at.
+    /// Shows how long the oldest entry has waited that this purge has looked at.
     pub(crate) fn purge_waits(&self, micros: i64) {
         self.purge_oldest.set((micros / 1_000_000).max(0));
     }
 
-    /// So far the store's clock is behind its mark.
+    /// Shows how far the store's clock is behind its mark.
     pub(crate) fn clock_behind(&self, micros: i64) {
-        // Rounded up: a clock that is behind by less than a second is behind.
+        // Rounded up: a clock that is behind by less than a second counts as behind.
         self.clock_behind.set(micros.max(0).saturating_add(999_999) / 1_000_000);
     }
 
-    /// So far the store's clock has jumped ahead of its mark.
+    /// Shows how far the store's clock has jumped ahead of its mark.
     pub(crate) fn clock_ahead(&self, micros: i64) {
         self.clock_ahead.set(micros.max(0) / 1_000_000);
     }
 
-    /// At each scrape these are asked how many bytes requests and answers hold: the first ones that are named.
+    /// Sets the functions that are asked, at each scrape, how many bytes requests and answers hold; only the
+    /// first call counts.
     pub(crate) fn held_bytes_by(
         &self,
         requests: impl Fn() -> usize + Send + Sync + 'static,
@@ -133,7 +134,8 @@ impl Upkeep {
         self.held_now.get_or_init(|| (Box::new(requests), Box::new(answers)));
     }
 
-    /// At each scrape this is asked how many lines the log has dropped: the first one that is named.
+    /// Sets the function that is asked, at each scrape, how many lines the log has dropped; only the first
+    /// call counts.
     pub(crate) fn log_lines_dropped_by(&self, dropped: impl Fn() -> u64 + Send + Sync + 'static) {
         self.log_dropped_now.get_or_init(|| Box::new(dropped));
     }

@@ -1,4 +1,4 @@
-//! Calls that wait for another verdict. Every count is there from the start on, at zero.
+//! Counts of calls that wait for another verdict. Every count exists from the start on, at zero.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,15 @@ pub(crate) enum WaitEnd {
     Granted,
     /// The verdict is one that no call waits for.
     Answered,
-    /// The wait was used up.
+    /// The maximum wait was reached.
     Over,
     /// The server drains.
     Draining,
-    /// There was no place, so that the call did not wait.
+    /// All permits to wait were taken, so that the call did not wait.
     NoPlace,
     /// The call was refused.
     Refused,
-    /// The caller went away.
+    /// The client went away.
     Gone,
 }
 
@@ -37,7 +37,7 @@ impl WaitEnd {
         WaitEnd::Gone,
     ];
 
-    /// That of a call with this last answer, which is not awaited.
+    /// How the wait of a call with this last answer ended.
     pub(crate) fn of(answer: &Answer) -> WaitEnd {
         match answer {
             Ok(Reply::Verdict(Verdict::Acquired { .. })) => WaitEnd::Granted,
@@ -59,29 +59,29 @@ impl WaitEnd {
     }
 }
 
-/// See the module.
-pub(crate) struct Waits {
+/// The counts of waiting calls.
+pub(crate) struct WaitMetrics {
     waiters: IntGauge,
     seconds: Vec<Histogram>,
 }
 
-impl Waits {
-    pub(super) fn new(registry: &Registry) -> Result<Waits, Error> {
+impl WaitMetrics {
+    pub(super) fn new(registry: &Registry) -> Result<WaitMetrics, Error> {
         let seconds = WAIT_SECONDS.histograms(registry)?;
         let of = |end: WaitEnd| seconds.get_metric_with_label_values(&[end.name()]);
-        Ok(Waits {
+        Ok(WaitMetrics {
             waiters: WAITERS.gauge(registry)?,
             seconds: WaitEnd::ALL.into_iter().map(of).collect::<Result<_, Error>>()?,
         })
     }
 
-    /// A call begins to wait.
+    /// Counts the begin of a wait.
     pub(crate) fn begin(&self) -> Timed<'_> {
         self.waiters.inc();
         Timed { waits: self, began: Instant::now(), end: WaitEnd::Gone }
     }
 
-    /// A wait ended like this, after this time.
+    /// Counts the end of a wait, after this time.
     pub(crate) fn ended(&self, end: WaitEnd, after: Duration) {
         if let Some(seconds) = self.seconds.get(end as usize) {
             seconds.observe(after.as_secs_f64());
@@ -91,13 +91,13 @@ impl Waits {
 
 /// A call that waits, until this is dropped.
 pub(crate) struct Timed<'a> {
-    waits: &'a Waits,
+    waits: &'a WaitMetrics,
     began: Instant,
     end: WaitEnd,
 }
 
 impl Timed<'_> {
-    /// Its wait ends like this. Where nothing is said, its caller went away.
+    /// Sets how the wait ends. Without that, the client went away.
     pub(crate) fn ends(&mut self, end: WaitEnd) {
         self.end = end;
     }

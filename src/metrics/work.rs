@@ -1,4 +1,4 @@
-//! What the ledger's workers do: the queue, the batches, the statements.
+//! Counts of the ledger's workers: the queue, the batches, the statements.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Statement {
         Statement::Poll,
     ];
 
-    /// As it is called in metrics and traces.
+    /// The name in metrics and traces.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Statement::Insert => "insert",
@@ -48,24 +48,24 @@ impl Statement {
         }
     }
 
-    /// Its place in `ALL`.
+    /// The index in `ALL`.
     const fn place(self) -> usize {
         self as usize
     }
 }
 
-/// See the module.
+/// The counts of the workers.
 pub(crate) struct Work {
     queue: IntGaugeVec,
     queue_bytes: IntGauge,
     /// By lane.
     queue_wait: Vec<Histogram>,
     batches: Histogram,
-    /// By statement: for how long, and with how many rows.
+    /// By statement: its duration, and its number of rows.
     statements: Vec<(Histogram, Histogram)>,
     failures: IntCounterVec,
     ready: IntGauge,
-    /// Whether anybody can look at it.
+    /// Whether a metrics endpoint exposes the counts.
     counts: bool,
 }
 
@@ -91,7 +91,7 @@ impl Work {
         })
     }
 
-    /// What waits, as of now.
+    /// Shows the current length of the queue.
     pub(crate) fn waits(&self, by_lane: [usize; LANES.len()], bytes: usize) {
         for (lane, commands) in LANES.iter().zip(by_lane) {
             if let Ok(gauge) = self.queue.get_metric_with_label_values(&[lane]) {
@@ -101,7 +101,8 @@ impl Work {
         self.queue_bytes.set(whole(bytes));
     }
 
-    /// Commands were taken from these lanes after so long, those of one call together. All are counted at once.
+    /// Counts the commands that were taken from these lanes after these times, the commands of one call
+    /// together.
     pub(crate) fn waited(&self, waits: impl Iterator<Item = (usize, Duration)>) {
         if !self.counts {
             return;
@@ -114,14 +115,14 @@ impl Work {
         }
     }
 
-    /// A worker took so many commands.
+    /// Counts a batch of this many commands.
     pub(crate) fn took(&self, commands: usize) {
         if self.counts {
             self.batches.observe(items(commands));
         }
     }
 
-    /// A statement with so many rows took so long.
+    /// Counts a statement with this many rows, and its duration.
     pub(crate) fn sent(&self, statement: Statement, rows: usize, took: Duration) {
         if let Some((seconds, sizes)) = self.statements.get(statement.place()).filter(|_| self.counts) {
             seconds.observe(took.as_secs_f64());
@@ -136,7 +137,7 @@ impl Work {
         }
     }
 
-    /// Whether the store answers.
+    /// Shows whether the store answers.
     pub(crate) fn is_ready(&self, ready: bool) {
         self.ready.set(i64::from(ready));
     }
@@ -146,7 +147,7 @@ fn whole(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// For a histogram.
+/// As a value of a histogram.
 #[allow(clippy::cast_precision_loss, reason = "batches are small: fewer than 2^52")]
 fn items(number: usize) -> f64 {
     number as f64

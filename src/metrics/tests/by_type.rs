@@ -1,13 +1,13 @@
-//! What has series by event type from its first value on; doubled effects, and why messages are parked.
+//! Series by event type that are made with their first value; doubled effects; causes of parking.
 
 use super::*;
 use crate::domain::{Namespace, ParkCause, StoreTime};
 
 fn in_run(metrics: &Metrics, consumer: &str, event_type: &str, has_policy: bool) {
     let key = Key::of(Namespace::new(consumer, "r"), "s".into(), "1".into());
-    let asked = metrics.asked(&mut Before::default(), &key, event_type, &claim());
+    let command = metrics.received(&mut Before::default(), &key, event_type, &claim());
     let answer = Ok(Reply::Verdict(Verdict::Suppressed { replay_run: "r".into() }));
-    metrics.answered(asked, &Answered { answer: &answer, token_clock: None, has_policy: &|| has_policy });
+    metrics.answered(command, &Answered { answer: &answer, token_clock: None, has_policy: &|| has_policy });
 }
 
 fn suppressed(consumer: &str, event_type: &str) -> String {
@@ -48,9 +48,9 @@ fn held_claims_and_replays_are_counted_by_event_type() {
     assert!(metrics.inner.consumers.room().is_empty(), "and so is the room that they took");
 }
 
-/// The worst that clients can do, with all that they can make.
+/// The worst case: clients make every series that they can.
 #[test]
-fn series_made_with_their_first_value_are_bounded() {
+fn lazily_made_series_are_bounded() {
     let metrics = metrics();
     for number in 0..10_000 {
         let (consumer, event_type) =
@@ -97,7 +97,7 @@ fn each_report_of_an_effect_after_the_first_one_is_counted() {
 }
 
 #[test]
-fn a_parking_is_counted_once_by_its_cause() {
+fn parking_is_counted_once_by_its_cause() {
     let metrics = metrics();
     let parked = |cause, newly| {
         let (error, parked_at) = (String::new(), StoreTime(0));

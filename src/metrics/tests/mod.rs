@@ -1,4 +1,4 @@
-//! That counts are right, and bounded whatever clients do.
+//! Counts are right, and bounded whatever clients do.
 
 mod by_type;
 mod names;
@@ -18,9 +18,9 @@ fn every_metric_of_the_catalogue_is_there() {
     let metrics = metrics();
     for family in catalogue::ALL {
         let again = match family.kind {
-            family::Kind::Counter => family.counters(&metrics.inner.registry).err(),
-            family::Kind::Gauge => family.gauges(&metrics.inner.registry).err(),
-            family::Kind::Histogram(_) => family.histograms(&metrics.inner.registry).err(),
+            family::MetricKind::Counter => family.counters(&metrics.inner.registry).err(),
+            family::MetricKind::Gauge => family.gauges(&metrics.inner.registry).err(),
+            family::MetricKind::Histogram(_) => family.histograms(&metrics.inner.registry).err(),
         };
         assert!(matches!(again, Some(Error::AlreadyReg)), "{} is not registered", family.name);
     }
@@ -56,7 +56,7 @@ fn backoff() -> Reply {
     Reply::Verdict(Verdict::Backoff { attempts_left: None, last_error, retry_after })
 }
 
-/// A command is answered; whether its consumer has a policy is said.
+/// Counts the answer of one command of a consumer with or without a policy.
 fn counted(
     metrics: &Metrics,
     (consumer, event_type): (&str, &str),
@@ -64,10 +64,10 @@ fn counted(
     answer: &Answer,
     has_policy: bool,
 ) {
-    let asked = metrics.asked(&mut Before::default(), &key(consumer), event_type, command);
+    let command = metrics.received(&mut Before::default(), &key(consumer), event_type, command);
     let has_policy = &|| has_policy;
     let token_clock = Some(2_000_001);
-    metrics.answered(asked, &Answered { answer, token_clock, has_policy });
+    metrics.answered(command, &Answered { answer, token_clock, has_policy });
 }
 
 fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
@@ -87,16 +87,16 @@ fn backoffs(consumer: &str, event_type: &str) -> String {
 }
 
 #[test]
-fn what_is_never_answered_is_counted_too() {
+fn unanswered_command_is_counted() {
     let metrics = metrics();
-    drop(metrics.asked(&mut Before::default(), &key("c"), "", &release()));
+    drop(metrics.received(&mut Before::default(), &key("c"), "", &release()));
     let series = releases("other").replace("\"ok\"", "\"unanswered\"");
     assert_eq!(value(&metrics.text().unwrap(), &series), Some("1"));
 }
 
-/// Who is at fault: a caller, or the ledger.
+/// Which side is at fault: the caller or the ledger.
 #[test]
-fn refusals_tell_whether_the_ledger_could_not() {
+fn refusal_counts_as_the_callers_or_the_ledgers_fault() {
     for (reason, verdict) in [
         (Reason::StoreUnavailable, "unavailable"),
         (Reason::Overloaded, "unavailable"),
@@ -120,17 +120,18 @@ fn refusals_tell_whether_the_ledger_could_not() {
     }
 }
 
-/// The commands of one call are looked up once where they are alike, and told apart where they are not.
+/// Equal commands of one call are looked up once, different ones separately.
 #[test]
-fn the_commands_of_one_call_are_told_apart() {
+fn commands_of_one_call_are_counted_separately() {
     let metrics = metrics();
     for _ in 0..2 {
         let mut before = Before::default();
         for (consumer, event_type) in [("a", "x"), ("a", "x"), ("a", "y"), ("b", "y"), ("b", ""), ("a", "x")]
         {
-            let asked = metrics.asked(&mut before, &key(consumer), event_type, &claim());
+            let command = metrics.received(&mut before, &key(consumer), event_type, &claim());
             let answer = Ok(backoff());
-            metrics.answered(asked, &Answered { answer: &answer, token_clock: None, has_policy: &|| false });
+            metrics
+                .answered(command, &Answered { answer: &answer, token_clock: None, has_policy: &|| false });
         }
     }
     let text = metrics.text().unwrap();
@@ -141,21 +142,21 @@ fn the_commands_of_one_call_are_told_apart() {
     }
 }
 
-/// An alert is counted under the reason that showed it, also where the caller was told another one.
+/// An alert is counted under the reason that revealed it, also where the caller was given another one.
 #[test]
-fn an_alert_keeps_its_reason() {
+fn alert_keeps_its_reason() {
     let metrics = metrics();
     let shown = Rejection::new(Reason::TokenFromFuture, "no").alerting(Some("commits were lost"));
-    let told = Rejection { alert: shown.alert, ..Rejection::new(Reason::OutcomeUnknown, "unknown") };
-    metrics.refused(&told);
+    let answered = Rejection { alert: shown.alert, ..Rejection::new(Reason::OutcomeUnknown, "unknown") };
+    metrics.refused(&answered);
     let text = metrics.text().unwrap();
     assert_eq!(value(&text, "idempotency_ledger_alerts_total{reason=\"TOKEN_FROM_FUTURE\"}"), Some("1"));
     assert_eq!(value(&text, "idempotency_ledger_alerts_total{reason=\"OUTCOME_UNKNOWN\"}"), Some("0"));
 }
 
-/// Of each settlement what it tells: how long the claim was held, and what of its own. A repeat tells nothing.
+/// A settlement counts how long its claim was held, and its own figures. A repeat counts neither.
 #[test]
-fn settlements_tell_of_their_claims() {
+fn settlement_counts_how_its_claim_went() {
     let fail = |kind| Settle::Fail { kind, error: String::new(), retry_after: None };
     let failed = |replayed| {
         Ok(Reply::Failed { state: State::FailedRetryable, retry_after: None, attempts_left: None, replayed })
@@ -238,7 +239,7 @@ fn refusals_and_alerts_begin_at_zero() {
 }
 
 #[test]
-fn a_call_is_counted_once_however_it_ends() {
+fn call_is_counted_once_however_it_ends() {
     let metrics = Metrics::new().unwrap();
     let method = Method { service: "s".into(), name: "M".into(), kind: "unary" };
     let calls = metrics.calls([method]).unwrap();
@@ -262,16 +263,16 @@ fn a_call_is_counted_once_however_it_ends() {
     }
 }
 
-/// Where nobody can look, nothing of what each call does is counted; what traces say of it is the same.
+/// Without a metrics endpoint nothing is counted per call; the traces are the same.
 #[test]
-fn what_nobody_sees_is_not_counted() {
+fn metrics_without_an_endpoint_count_nothing() {
     let seen =
         |text: &str| text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0")).count();
     let (counting, unseen) = (Metrics::new().unwrap(), Metrics::unseen().unwrap());
     let before = [&counting, &unseen].map(|metrics| seen(&metrics.text().unwrap()));
     for metrics in [&counting, &unseen] {
-        let asked = metrics.asked(&mut Before::default(), &key("c"), "", &claim());
-        assert_eq!(asked.word(&Ok(backoff())), ("verdict", "backoff"));
+        let command = metrics.received(&mut Before::default(), &key("c"), "", &claim());
+        assert_eq!(command.word(&Ok(backoff())), ("verdict", "backoff"));
         counted(metrics, ("c", "t"), &claim(), &Ok(backoff()), true);
         counted(metrics, ("c", ""), &release(), &Ok(released()), true);
         let method = Method { service: "s".into(), name: "M".into(), kind: "unary" };

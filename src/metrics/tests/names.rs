@@ -1,11 +1,11 @@
-//! What clients name takes a bounded place, and who has a policy is named.
+//! Names that clients choose use a bounded number of series, and consumers with a policy are named.
 
 use super::*;
 
 #[test]
 fn names_of_consumers_take_a_bounded_number_of_series() {
     let metrics = metrics();
-    // Who is refused takes no place.
+    // A refused consumer gets no series.
     let refused = Err(Rejection::new(Reason::UnknownConsumer, "no"));
     for number in 0..1_000 {
         counted(&metrics, (&format!("junk{number}"), ""), &release(), &refused, false);
@@ -30,16 +30,16 @@ fn names_of_consumers_take_a_bounded_number_of_series() {
     ] {
         assert_eq!(value(&text, &releases(consumer)), is, "{consumer}");
     }
-    // Whoever has a name keeps it.
+    // A consumer with series keeps them.
     counted(&metrics, ("c0", ""), &release(), &Ok(released()), false);
     assert_eq!(value(&metrics.text().unwrap(), &releases("c0")), Some("2"));
 }
 
-/// Whoever came first: those with a policy are named, and the ones without make room for them.
+/// Whichever came first: consumers with a policy have series, and those without one make room for them.
 #[test]
-fn a_consumer_with_a_policy_finds_room() {
+fn consumer_with_a_policy_has_series_beyond_the_limit_of_clients() {
     let metrics = metrics();
-    // Long names, and event types, so that the room is full.
+    // Long names and event types, so that the limit is reached.
     let name = |kind: &str, number: usize| format!("{kind}{number:03}{}", "x".repeat(100));
     for number in 0..100 {
         for event_type in 0..20 {
@@ -57,12 +57,12 @@ fn a_consumer_with_a_policy_finds_room() {
         counted(&metrics, (&name("registered", number), ""), &claim(), &Ok(backoff()), true);
     }
     assert_eq!(named("registered"), 40);
-    // Each of those has twenty event types: one that goes leaves room for more than one that comes.
+    // Each of those has twenty event types: removing one makes room for more than one new consumer.
     let after = named("c");
     assert!((5..before).contains(&after), "{before} had room, and {after} have");
     let text = metrics.text().unwrap();
     assert!(text.len() < 2_000_000, "{} bytes", text.len());
-    // Where all have a policy there is an end, too.
+    // Even consumers with a policy are bounded.
     for number in 0..1_000 {
         counted(&metrics, (&name("more", number), ""), &claim(), &Ok(backoff()), true);
     }
@@ -71,7 +71,7 @@ fn a_consumer_with_a_policy_finds_room() {
 }
 
 /// The consumers of one tenant, each with twenty event types: as many names as clients can have series for.
-fn flooded(metrics: &Metrics) {
+fn fill_with_clients_names(metrics: &Metrics) {
     for number in 0..10_000 {
         let (consumer, event_type) = (format!("tenant-{:04}", number / 20), format!("t{}", number % 20));
         counted(metrics, (&consumer, &event_type), &claim(), &Ok(backoff()), false);
@@ -79,13 +79,13 @@ fn flooded(metrics: &Metrics) {
 }
 
 #[test]
-fn consumers_and_event_types_of_operators_have_series_after_a_flood_of_names() {
+fn operators_names_have_series_after_many_names_of_clients() {
     for by_rights in [false, true] {
         let metrics = metrics();
         if by_rights {
             metrics.named_by_rights(HashSet::from(["payments".into()]));
         }
-        flooded(&metrics);
+        fill_with_clients_names(&metrics);
         counted(&metrics, ("stranger", ""), &claim(), &Ok(backoff()), false);
         for number in 0..20 {
             let event_type = format!("e{number}");
@@ -108,18 +108,18 @@ fn consumers_and_event_types_of_operators_have_series_after_a_flood_of_names() {
     }
 }
 
-/// A consumer has its place before the file of rights names it, and keeps it from then on.
+/// A consumer has series before the rights file names it, and keeps them from then on.
 #[test]
-fn a_consumer_that_rights_name_later_is_not_forgotten_for_others() {
+fn consumer_named_by_rights_later_keeps_its_series() {
     let metrics = metrics();
     for first in ["payments", "of a client"] {
         counted(&metrics, (first, ""), &claim(), &Ok(backoff()), false);
     }
     metrics.named_by_rights(HashSet::from(["payments".into()]));
     metrics.inner.consumers.policies(&|_| false);
-    // Both were seen least recently from now on.
+    // Both are least recently counted from now on.
     metrics.inner.consumers.minute_passed();
-    flooded(&metrics);
+    fill_with_clients_names(&metrics);
     for number in 0..100 {
         counted(&metrics, (&format!("registered{number}"), ""), &claim(), &Ok(backoff()), true);
     }
@@ -129,7 +129,7 @@ fn a_consumer_that_rights_name_later_is_not_forgotten_for_others() {
 }
 
 #[test]
-fn answers_to_consumers_of_operators_without_room_are_reported_once() {
+fn answers_beyond_the_limit_of_operators_names_are_reported_once() {
     let metrics = metrics();
     let name = |number: usize| format!("registered{number:04}{}", "x".repeat(100));
     for number in 0..100 {
@@ -140,12 +140,13 @@ fn answers_to_consumers_of_operators_without_room_are_reported_once() {
     assert!(left_out > 0, "there was room for all");
     let reported = [(); 2].map(|()| metrics.inner.consumers.minute_passed());
     assert_eq!(reported, [left_out as u64, 0]);
-    // Clients' names without room are not reported: their number is bounded on purpose.
-    flooded(&metrics);
+    // Clients' names beyond the limit are not reported: their number is bounded on purpose.
+    fill_with_clients_names(&metrics);
     assert_eq!(metrics.inner.consumers.minute_passed(), 0);
 }
 
-/// Prometheus' text has no escape for these: they stand there as they can be read, and two names stay two.
+/// Prometheus' text format has no escape for these: they are shown as readable escapes, and two names stay
+/// distinct.
 #[test]
 fn labels_show_control_and_bidi_characters_as_escapes() {
     let metrics = metrics();
@@ -159,7 +160,7 @@ fn labels_show_control_and_bidi_characters_as_escapes() {
     metrics.entries_counted(all, 1, &|_| false);
     let text = metrics.text().unwrap();
     assert!(!text.contains(['\u{9b}', '\u{202e}']), "{text}");
-    // A backslash is two in the format itself.
+    // The format itself writes a backslash as two.
     for (label, is) in
         [(r"a\\u{9b}2J", Some("1")), (r"a\\u{5c}u{9b}2J", Some("2")), (r"a\\u{202e}b", Some("3"))]
     {
@@ -191,7 +192,7 @@ fn event_types_take_a_bounded_number_of_series() {
     }
 }
 
-/// The worst that clients can do: each name as long as it may be, and each character written as two.
+/// The worst case: each name has the maximum length, and each character is written as two.
 #[test]
 fn no_client_makes_the_text_longer_than_two_megabytes() {
     for (name, event_type, has_policy) in [("c", "t", true), (&*"\"".repeat(123), &*"\"".repeat(123), false)]
@@ -211,7 +212,7 @@ fn no_client_makes_the_text_longer_than_two_megabytes() {
 }
 
 #[test]
-fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
+fn series_idle_for_an_hour_are_removed() {
     let metrics = metrics();
     let hour = || {
         for _ in 0..60 {
@@ -220,7 +221,7 @@ fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
     };
     let fill = |from: usize| {
         (from..from + 100).for_each(|number| {
-            // A tenth of them have an event type: those of all would fill what clients' names may take.
+            // A tenth of them have an event type: with all of them, clients' names would reach their limit.
             let event_type = if number % 10 == 0 { "t" } else { "" };
             counted(&metrics, (&format!("c{number}"), event_type), &claim(), &Ok(backoff()), false);
         });
@@ -252,7 +253,7 @@ fn what_is_silent_for_an_hour_goes_and_leaves_its_place() {
 
 /// Whatever a consumer is called, the series of the others stay.
 #[test]
-fn a_consumer_that_is_called_other_is_one_of_the_others() {
+fn consumer_named_other_is_one_of_the_others() {
     let metrics = metrics();
     counted(&metrics, ("other", "other"), &claim(), &Ok(backoff()), true);
     for _ in 0..70 {
@@ -262,9 +263,10 @@ fn a_consumer_that_is_called_other_is_one_of_the_others() {
     assert_eq!(value(&metrics.text().unwrap(), &backoffs("other", "")), Some("2"));
 }
 
-/// Who has a policy is named, whatever is answered; and of who has none the refusals are those of the others.
+/// A consumer with a policy is named whatever its answers are; the refusals of a consumer without one count
+/// for the others.
 #[test]
-fn a_consumer_with_a_policy_is_named_even_if_it_is_refused() {
+fn refused_consumer_with_a_policy_is_named() {
     let metrics = metrics();
     let disabled = Err(Rejection::new(Reason::ConsumerDisabled, "no"));
     let lost = Err(Rejection::new(Reason::LeaseLost, "no"));

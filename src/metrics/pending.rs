@@ -1,4 +1,4 @@
-//! A command on its way, and what its answer counts.
+//! Commands in progress, and what their answers count.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use super::event_type::{EventType, Later};
 use super::labels::{FOUND, OUTCOMES, REPLAY_VERDICTS, VERDICTS};
 use crate::domain::{Answer, Command, Key, Reply, Settle, Verdict};
 
-/// The last places.
+/// The last indexes.
 const UNANSWERED: (usize, usize) = (VERDICTS.len() - 1, OUTCOMES.len() - 1);
-/// The place of a claim in a replay run that has no verdict.
+/// The index of a claim in a replay run that has no verdict.
 pub(super) const REPLAY_OTHER: usize = REPLAY_VERDICTS.len() - 1;
-/// Places of operations.
+/// Indexes of operations.
 const COMPLETE: usize = 0;
 const FAIL: usize = 1;
 const RELEASE: usize = 2;
 const RENEW: usize = 3;
 
-/// What a command asks for, without what it carries.
+/// The kind of a command, without its payload.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum CommandKind {
     Claim,
     Lookup,
     /// A claim in a replay run.
@@ -28,64 +28,64 @@ pub(super) enum Kind {
     Settle {
         operation: usize,
         token: i64,
-        /// The place of a failure's kind.
+        /// The index of the failure's kind.
         failed: Option<usize>,
     },
 }
 
-/// Whose command it is: its consumer and its event type, as far as they have series of their own.
-pub(super) struct Who {
+/// Whose command it is: its consumer and its event type, as far as these have their own series.
+pub(super) struct SeriesOwner {
     pub(super) key: Key,
-    /// As the caller has it.
+    /// As the caller names it.
     pub(super) event_type_name: Box<str>,
     pub(super) consumer: Arc<Consumer>,
     pub(super) event_type: Arc<EventType>,
-    /// Both have series of their own.
+    /// Both have their own series.
     pub(super) named: bool,
 }
 
-/// What was answered.
+/// An answer, with what is needed to count it.
 pub(crate) struct Answered<'a> {
     pub(crate) answer: &'a Answer,
-    /// Of a settlement, what the store's clock made a token of by now: a token tells when it was granted.
+    /// For a settlement: the store's clock, plus the offset, as a token. A token is the time of its grant.
     pub(crate) token_clock: Option<i64>,
-    /// Whether the consumer has a policy of its own.
+    /// Whether the consumer has its own policy.
     pub(crate) has_policy: &'a dyn Fn() -> bool,
 }
 
-/// A command that is not answered yet. One that is dropped as such counts as unanswered.
-pub(crate) struct Asked {
-    /// None: it is not counted.
-    pub(super) who: Option<Arc<Who>>,
-    pub(super) kind: Kind,
+/// A command that is not answered yet. If it is dropped before that, it counts as unanswered.
+pub(crate) struct PendingCommand {
+    /// `None` if the command is not counted.
+    pub(super) who: Option<Arc<SeriesOwner>>,
+    pub(super) kind: CommandKind,
     pub(super) minute: u32,
     pub(super) answered: bool,
 }
 
-impl Asked {
-    /// Whether it is a settlement that is counted.
+impl PendingCommand {
+    /// Whether the command is a settlement that is counted.
     pub(crate) fn settles(&self) -> bool {
-        self.who.is_some() && matches!(self.kind, Kind::Settle { .. })
+        self.who.is_some() && matches!(self.kind, CommandKind::Settle { .. })
     }
 
-    /// The word by which an answer to it is counted, behind the name of the label.
+    /// The label name and value under which an answer to it is counted.
     pub(crate) fn word(&self, answer: &Answer) -> (&'static str, &'static str) {
         match self.kind {
-            Kind::Claim => ("verdict", VERDICTS[verdict(answer)]),
-            Kind::Lookup => ("state", FOUND[found(answer)]),
-            Kind::Replay => ("verdict", REPLAY_VERDICTS[replay_verdict(answer)]),
-            Kind::Settle { .. } => ("outcome", OUTCOMES[outcome(answer)]),
+            CommandKind::Claim => ("verdict", VERDICTS[verdict(answer)]),
+            CommandKind::Lookup => ("state", FOUND[found(answer)]),
+            CommandKind::Replay => ("verdict", REPLAY_VERDICTS[replay_verdict(answer)]),
+            CommandKind::Settle { .. } => ("outcome", OUTCOMES[outcome(answer)]),
         }
     }
 }
 
-/// What a command asks for.
-pub(super) fn kind(of_run: bool, command: &Command) -> Kind {
-    let settle = |operation, token, failed| Kind::Settle { operation, token, failed };
+/// The kind of a command.
+pub(super) fn kind(of_run: bool, command: &Command) -> CommandKind {
+    let settle = |operation, token, failed| CommandKind::Settle { operation, token, failed };
     match command {
-        Command::Claim(_) if of_run => Kind::Replay,
-        Command::Claim(_) => Kind::Claim,
-        Command::Lookup => Kind::Lookup,
+        Command::Claim(_) if of_run => CommandKind::Replay,
+        Command::Claim(_) => CommandKind::Claim,
+        Command::Lookup => CommandKind::Lookup,
         Command::Settle(token, Settle::Complete { .. }) => settle(COMPLETE, *token, None),
         Command::Settle(token, Settle::Fail { kind, .. }) => settle(FAIL, *token, Some(place(*kind))),
         Command::Settle(token, Settle::Release { .. }) => settle(RELEASE, *token, None),
@@ -93,10 +93,10 @@ pub(super) fn kind(of_run: bool, command: &Command) -> Kind {
     }
 }
 
-impl Asked {
-    /// Counts an answer, and for a settlement the figures of its claim, the first time. Returns the value that must be counted
-    /// by event type in series that may not exist yet.
-    pub(super) fn told(
+impl PendingCommand {
+    /// Counts an answer and, for the first answer to a settlement, the figures of its claim. Returns the
+    /// value that must be counted by event type in series that may not exist yet.
+    pub(super) fn count_answer(
         &self,
         consumer: &Consumer,
         event_type: &EventType,
@@ -106,7 +106,7 @@ impl Asked {
         if let Some(cause) = parked(answer) {
             consumer.parked(cause);
         }
-        if matches!(self.kind, Kind::Replay) {
+        if matches!(self.kind, CommandKind::Replay) {
             consumer.see(self.minute);
             event_type.see(self.minute);
             return Some(Later::Replay(replay_verdict(answer)));
@@ -118,7 +118,9 @@ impl Asked {
         if let Ok(Reply::Verdict(Verdict::Acquired { reclaimed: true, .. })) = answer {
             consumer.reclaimed();
         }
-        let (Ok(reply), Kind::Settle { operation, token, failed }) = (answer, self.kind) else { return None };
+        let (Ok(reply), CommandKind::Settle { operation, token, failed }) = (answer, self.kind) else {
+            return None;
+        };
         match reply {
             Reply::Completed { replayed: false, attempt, .. } => consumer.took(*attempt),
             Reply::Failed { replayed: false, .. } => {
@@ -141,18 +143,18 @@ impl Asked {
     pub(super) fn count(&self, consumer: &Consumer, event_type: &EventType, verdict: usize, outcome: usize) {
         consumer.see(self.minute);
         match self.kind {
-            Kind::Claim => {
+            CommandKind::Claim => {
                 event_type.see(self.minute);
                 event_type.claimed(verdict);
             }
-            Kind::Replay => consumer.count(event_type, Later::Replay(REPLAY_OTHER)),
-            Kind::Lookup => consumer.looked(FOUND.len() - 1),
-            Kind::Settle { operation, .. } => consumer.settled(operation, outcome),
+            CommandKind::Replay => consumer.count(event_type, Later::Replay(REPLAY_OTHER)),
+            CommandKind::Lookup => consumer.count_lookup(FOUND.len() - 1),
+            CommandKind::Settle { operation, .. } => consumer.settled(operation, outcome),
         }
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingCommand {
     fn drop(&mut self) {
         if let Some(who) = self.who.as_ref().filter(|_| !self.answered) {
             self.count(&who.consumer, &who.event_type, UNANSWERED.0, UNANSWERED.1);
