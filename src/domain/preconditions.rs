@@ -30,8 +30,8 @@ pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: Stor
     }
 }
 
-/// What the policy demands of every claim and this claim lacks. `None` while the policy is in doubt: its
-/// demands are then unknown.
+/// The refusal of a claim that lacks what the policy demands of every claim; `None` if it lacks nothing. While
+/// the policy is in doubt it is refused for that, since the demand may not be in force.
 pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
     let wrong = |field: &str, text: &str| Violation { field: field.into(), description: text.into() };
     let mut violations = Vec::new();

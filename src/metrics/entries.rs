@@ -214,7 +214,7 @@ mod tests {
                 expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             assert_eq!(shown(&registry), expected);
         }
-        assert!(room.is_empty(), "{room:?}");
+        assert!(limit.is_empty(), "{limit:?}");
     }
 
     #[test]

@@ -62,9 +62,9 @@ where
 mod tests {
     use super::*;
 
-    struct NamedService;
+    struct NamedTestService;
 
-    impl NamedService for NamedService {
+    impl NamedService for NamedTestService {
         const NAME: &'static str = "a.v1.Service";
     }
 
@@ -80,7 +80,7 @@ mod tests {
             ("//a.v1.Service/Claim", false),
             ("", false),
         ] {
-            assert_eq!(Services::<NamedService>::is_of_first(path), found, "{path:?}");
+            assert_eq!(Services::<NamedTestService>::is_of_first(path), found, "{path:?}");
         }
     }
 }
