@@ -1,8 +1,8 @@
-//! What an answer means for the load: which refusals pass, and which the ledger must never give.
+//! What an answer means for the load: which refusals are transient, and which the ledger must never give.
 
 use tonic::Status;
 
-use super::tally::Call;
+use super::counts::CallKind;
 use crate::cli::problem;
 use crate::cli::problem::Problem;
 use crate::proto::{ErrorReason, claim_response::Verdict};
@@ -23,7 +23,7 @@ pub(super) fn verdict(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Says that somebody or something else ended the claim.
+/// Whether the reason means that another caller, or an expiry, ended the claim.
 pub(super) fn of_another(reason: ErrorReason) -> bool {
     matches!(
         reason,
@@ -34,7 +34,7 @@ pub(super) fn of_another(reason: ErrorReason) -> bool {
     )
 }
 
-/// What the ledger does not store is not measured.
+/// Results that the ledger does not store are not measured.
 pub(super) fn results_dropped(bytes: usize) -> Problem {
     Problem::failed(format!(
         "results of {bytes} bytes are beyond the server's result_bytes_max, and are dropped"
@@ -42,13 +42,14 @@ pub(super) fn results_dropped(bytes: usize) -> Problem {
     .next("measure with fewer --result-bytes, or raise result_bytes_max of the server or the policy")
 }
 
-/// Nobody else knows the token: the ledger may not say that it is over. Of a hot key it may, after its lease.
-pub(super) fn is_wrong(call: Call, status: &Status) -> bool {
-    call != Call::Release && problem::reason(status).is_some_and(|(_, reason)| of_another(reason))
+/// Whether the ledger must never give this answer. No other client knows the token, so the ledger must not
+/// report it as over, except for a hot key after its lease.
+pub(super) fn is_wrong(call: CallKind, status: &Status) -> bool {
+    call != CallKind::Release && problem::reason(status).is_some_and(|(_, reason)| of_another(reason))
 }
 
-/// Passes by itself, or concerns one claim of a hot key alone.
-pub(super) fn goes_on(call: Call, reason: ErrorReason) -> bool {
+/// Whether the load continues: the refusal is transient, or concerns one claim of a hot key alone.
+pub(super) fn goes_on(call: CallKind, reason: ErrorReason) -> bool {
     let passes = matches!(
         reason,
         ErrorReason::Overloaded
@@ -61,5 +62,5 @@ pub(super) fn goes_on(call: Call, reason: ErrorReason) -> bool {
             | ErrorReason::DeadlineExceeded
             | ErrorReason::Cancelled
     );
-    passes || call == Call::Release && of_another(reason)
+    passes || call == CallKind::Release && of_another(reason)
 }

@@ -1,4 +1,4 @@
-//! How the ids of new messages are written: one form for each kind of order that ids carry, so that a run shows what each form
+//! The forms of the ids of new messages: one for each order that ids have, so that a run shows what each form
 //! costs the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,9 +29,9 @@ pub(super) enum Ids {
 
 /// The twelve partitions of a topic that is spread over a small cluster.
 const PARTITIONS: u64 = 12;
-/// The millisecond of the Unix epoch from which Snowflakes count their time: that of the service they are named after.
+/// The millisecond of the Unix epoch from which Snowflakes count: that of the service they are named after.
 const SNOWFLAKE_EPOCH: u64 = 1_288_834_974_657;
-/// Below a Snowflake's time stand 10 bits of a worker and 12 of a sequence.
+/// A Snowflake has 10 bits of a worker and 12 bits of a sequence below its time.
 const SNOWFLAKE_SHIFT: u32 = 22;
 const SNOWFLAKE_SEQUENCE: u64 = (1 << 12) - 1;
 /// An `ObjectId` ends with three bytes of a counter.
@@ -45,7 +45,7 @@ pub(super) struct Maker {
     ids: Ids,
     /// The next number of the sequence.
     next: AtomicU64,
-    /// Five bytes that stand for this process in an `ObjectId`.
+    /// Five bytes that identify this process in an `ObjectId`.
     process: u64,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn uuid_text(id: Uuid) -> String {
     id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
 }
 
-/// Milliseconds since the Unix epoch by this machine, as an id of version 7 begins with them.
+/// Milliseconds since the Unix epoch by this machine's clock, with which an id of version 7 begins.
 fn millis() -> u64 {
     let (high, _) = random::id_with_time().as_u64_pair();
     high >> 16

@@ -1,4 +1,4 @@
-//! The messages of a run: whom they are for, and how they are named.
+//! The messages of a run: their consumers and their names.
 
 use uuid::Uuid;
 
@@ -6,31 +6,31 @@ use super::ids::{Ids, Maker, uuid_text};
 use crate::common::random;
 use crate::proto;
 
-/// Each consumer that a run writes under has a name that begins so.
+/// The prefix of the name of each consumer that a run writes under.
 const CONSUMER: &str = "bench-";
 const SOURCE: &str = "bench";
 const OWNER_BYTES_MAX: usize = 128;
 
-/// What is known of a message before it is claimed.
+/// The state of a message before it is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Nobody has claimed it.
+pub(super) enum MessageState {
+    /// It was never claimed.
     Fresh,
     /// It was completed before the run.
     Done,
-    /// Others claim it too: the place of the hot key.
+    /// Other calls claim it too: the index of the hot key.
     Hot(u32),
 }
 
-/// A message; small, so that none of its texts is kept.
+/// A message; small, so that its texts are not kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key {
+pub(super) struct Message {
     id: Uuid,
     consumer: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: MessageState,
 }
 
-/// How the messages of a run are named.
+/// Names the messages of a run.
 #[derive(Debug)]
 pub(super) struct Names {
     ids: Maker,
@@ -39,7 +39,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of so many consumers, numbered from `first` on.
+    /// For this number of consumers, numbered from `first` on.
     pub(super) fn new(ids: Ids, first: u32, consumers: u32) -> Names {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host: String = host.chars().filter(|c| !c.is_control()).collect();
@@ -55,7 +55,7 @@ impl Names {
         }
     }
 
-    /// The consumers, for people.
+    /// The consumers, as text for people.
     pub(super) fn consumers(&self) -> String {
         match &self.consumers[..] {
             [first, .., last] => format!("{first} to {last}"),
@@ -64,13 +64,13 @@ impl Names {
         }
     }
 
-    /// A message that nobody has named before.
-    pub(super) fn key(&self, kind: Kind) -> Key {
+    /// A message whose name was not used before.
+    pub(super) fn key(&self, kind: MessageState) -> Message {
         let id = self.ids.make();
-        Key { id, consumer: below(id, u32::try_from(self.consumers.len()).unwrap_or(1)), kind }
+        Message { id, consumer: below(id, u32::try_from(self.consumers.len()).unwrap_or(1)), kind }
     }
 
-    pub(super) fn message(&self, key: &Key) -> proto::EntryKey {
+    pub(super) fn message(&self, key: &Message) -> proto::EntryKey {
         let consumer = usize::try_from(key.consumer).ok().and_then(|place| self.consumers.get(place));
         proto::EntryKey {
             consumer: consumer.cloned().unwrap_or_default(),
@@ -80,8 +80,8 @@ impl Names {
         }
     }
 
-    /// A delivery of the message: each has a claim id of its own.
-    pub(super) fn claim(&self, key: &Key) -> proto::ClaimRequest {
+    /// A delivery of the message: each has its own claim id.
+    pub(super) fn claim(&self, key: &Message) -> proto::ClaimRequest {
         proto::ClaimRequest {
             key: Some(self.message(key)),
             claim_id: uuid_text(random::id()),
@@ -91,10 +91,10 @@ impl Names {
     }
 }
 
-/// A number below `bound`, of the random end of an id.
+/// A number below `bound`, from the random end of an id.
 pub(super) fn below(id: Uuid, bound: u32) -> u32 {
     let (_, low) = id.as_u64_pair();
-    // The low half of the low half: no version or variant stands there.
+    // The low 32 bits have no version and no variant.
     u32::try_from(low & u64::from(u32::MAX)).unwrap_or(0) % bound.max(1)
 }
 
@@ -108,7 +108,7 @@ mod tests {
             let names = Names::new(ids, 1, 3);
             let mut seen = std::collections::BTreeSet::new();
             for _ in 0..200 {
-                let key = names.key(Kind::Fresh);
+                let key = names.key(MessageState::Fresh);
                 let (one, again) = (names.claim(&key), names.claim(&key));
                 assert_eq!(one.key, again.key);
                 assert_ne!(one.claim_id, again.claim_id);

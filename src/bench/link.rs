@@ -1,5 +1,6 @@
-//! A connection that takes little of the machine, which the server may be on, too: a call is no task of its own, and waits in
-//! no queue, as it does with tonic's channel. A server that ends it is called again.
+//! A gRPC connection that uses little of the machine, since the server may run on the same one: a call is not
+//! a separate task and waits in no queue, unlike with tonic's channel. If the server ends the connection, the
+//! link reconnects.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -26,24 +27,24 @@ use tower::Service;
 use crate::common::deferred_poll::DeferredPoll;
 use crate::proto::ledger_service_client::LedgerServiceClient;
 
-/// How much of an answer, and of all answers, the server may send before it is read.
+/// The flow-control window, of one answer and of all: how much the server may send before it is read.
 const ANSWER_WINDOW: u32 = 2 << 20;
 const ANSWERS_WINDOW: u32 = 5 << 20;
-/// How often it is asked whether the other side is there, and how soon that has to answer.
+/// The interval of keepalive pings, and the time for their answer.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
 
-/// How long the server has for a call.
+/// The header with the deadline of a call.
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// The consumers' service.
-pub(super) type Ledger = LedgerServiceClient<Link>;
+/// The client of the consumers' service.
+pub(super) type LedgerClient = LedgerServiceClient<Link>;
 
 type Failed = Box<dyn Error + Send + Sync>;
-/// What carries calls.
-pub(super) type Calls = SendRequest<Bytes>;
-type Dial = dyn Fn(UnderWay) -> BoxFuture<'static, Result<Calls, Failed>> + Send + Sync;
+/// Sends the requests of one connection.
+pub(super) type CallSender = SendRequest<Bytes>;
+type Dial = dyn Fn(UnderWay) -> BoxFuture<'static, Result<CallSender, Failed>> + Send + Sync;
 
-/// How many calls are under way on a connection.
+/// The number of calls in flight on a connection.
 #[derive(Clone, Default)]
 pub(super) struct UnderWay(Arc<AtomicUsize>);
 
@@ -58,7 +59,7 @@ impl UnderWay {
     }
 }
 
-/// One of them, for as long as this lives.
+/// One of them, until this is dropped.
 struct Begun(UnderWay);
 
 impl Drop for Begun {
@@ -67,14 +68,14 @@ impl Drop for Begun {
     }
 }
 
-/// HTTP/2 over these bytes, for these calls.
+/// Begins HTTP/2 on this stream.
 ///
 /// # Errors
 /// The server does not speak HTTP/2.
 pub(super) async fn over(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     under_way: UnderWay,
-) -> Result<Calls, h2::Error> {
+) -> Result<CallSender, h2::Error> {
     let (calls, mut connection) = Builder::new()
         .initial_window_size(ANSWER_WINDOW)
         .initial_connection_window_size(ANSWERS_WINDOW)
@@ -83,9 +84,9 @@ pub(super) async fn over(
         .await?;
     let pings = connection.ping_pong();
     let connection = DeferredPoll::new(connection, move || under_way.calls());
-    // Its error is the error of each of its calls, too.
+    // Its error is also the error of each of its calls.
     let carried = tokio::spawn(async move { drop(connection.await) }).abort_handle();
-    // A task of its own: else its timer would be looked at in each turn of the connection.
+    // A separate task: otherwise its timer would be polled with every poll of the connection.
     tokio::spawn(async move {
         deaf(pings).await;
         carried.abort();
@@ -93,7 +94,7 @@ pub(super) async fn over(
     Ok(calls)
 }
 
-/// Resolves once the other side does not answer any more.
+/// Resolves once the other side no longer answers pings.
 async fn deaf(pings: Option<PingPong>) {
     let Some(mut pings) = pings else { return std::future::pending().await };
     loop {
@@ -104,17 +105,17 @@ async fn deaf(pings: Option<PingPong>) {
     }
 }
 
-/// The present connection, and how it is made again.
+/// The present connection, and how to reconnect.
 struct Line {
     dial: Box<Dial>,
     under_way: UnderWay,
-    /// How often it was made again.
-    present: Mutex<(u64, Calls)>,
+    /// The number of reconnects, and the present connection.
+    present: Mutex<(u64, CallSender)>,
 }
 
 impl Line {
-    /// A connection later than this one: another call may have made it already.
-    async fn after(self: Arc<Line>, number: u64) -> Result<(u64, Calls), Failed> {
+    /// A connection later than this one: another call may have reconnected already.
+    async fn after(self: Arc<Line>, number: u64) -> Result<(u64, CallSender), Failed> {
         let mut present = self.present.lock().await;
         if present.0 <= number {
             *present = (number + 1, (self.dial)(self.under_way.clone()).await?);
@@ -123,17 +124,17 @@ impl Line {
     }
 }
 
-/// See the module. Clones are calls on the same connection.
+/// A client's connection; clones send their calls on the same one.
 pub(super) struct Link {
     line: Arc<Line>,
     number: u64,
-    calls: Calls,
-    /// The connection has ended.
-    again: Option<BoxFuture<'static, Result<(u64, Calls), Failed>>>,
-    /// Says who calls.
+    calls: CallSender,
+    /// Reconnects, after the connection has ended.
+    again: Option<BoxFuture<'static, Result<(u64, CallSender), Failed>>>,
+    /// The client's credential.
     authorization: Option<HeaderValue>,
     timeout: Duration,
-    /// The same, as the server is told of it.
+    /// The same, as the header that the server reads.
     deadline: HeaderValue,
 }
 
@@ -147,10 +148,10 @@ impl Clone for Link {
 }
 
 impl Link {
-    /// A call that is not answered in time fails.
+    /// Connects. A call without an answer in time fails.
     ///
     /// # Errors
-    /// There is no connection.
+    /// The connection cannot be made.
     pub(super) async fn new(
         dial: Box<Dial>,
         authorization: Option<HeaderValue>,
@@ -165,9 +166,9 @@ impl Link {
 }
 
 impl Service<Request<Body>> for Link {
-    type Response = Response<Answer>;
+    type Response = Response<ArrivingAnswer>;
     type Error = Failed;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Failed>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ArrivingAnswer>, Failed>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
         if self.again.is_none() {
@@ -197,7 +198,7 @@ impl Service<Request<Body>> for Link {
             let (answer, stream) = begun?;
             let answered = timeout(within, async {
                 send(body, stream).await?;
-                Ok(answer.await?.map(Answer::new))
+                Ok(answer.await?.map(ArrivingAnswer::new))
             });
             let late = || Status::deadline_exceeded(format!("no answer within {within:?}"));
             answered.await.unwrap_or_else(|_| Err(late().into()))
@@ -205,7 +206,8 @@ impl Service<Request<Body>> for Link {
     }
 }
 
-/// A time as gRPC writes it: at most eight digits. Formatted for each call it took a hundredth of the client's time.
+/// A duration as gRPC writes it: at most eight digits. Made once: formatted for each call it took 1 % of the
+/// client's time.
 fn grpc_timeout(time: Duration) -> String {
     const DIGITS_MAX: u128 = 99_999_999;
     match (time.as_micros(), time.as_millis()) {
@@ -215,7 +217,7 @@ fn grpc_timeout(time: Duration) -> String {
     }
 }
 
-/// Sends a request. Its last bytes end it, with no frame of its own for that.
+/// Sends a request. Its last bytes end the stream, without a separate frame.
 async fn send(mut body: Body, mut stream: SendStream<Bytes>) -> Result<(), Failed> {
     let mut before = Bytes::new();
     while let Some(frame) = body.frame().await {
@@ -229,20 +231,20 @@ async fn send(mut body: Body, mut stream: SendStream<Bytes>) -> Result<(), Faile
     Ok(stream.send_data(before, true)?)
 }
 
-/// An answer, as it comes.
-pub(super) struct Answer {
+/// An answer that is still arriving.
+pub(super) struct ArrivingAnswer {
     stream: RecvStream,
     /// Only trailers are left.
     read: bool,
 }
 
-impl Answer {
-    fn new(stream: RecvStream) -> Answer {
-        Answer { stream, read: false }
+impl ArrivingAnswer {
+    fn new(stream: RecvStream) -> ArrivingAnswer {
+        ArrivingAnswer { stream, read: false }
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for ArrivingAnswer {
     type Data = Bytes;
     type Error = h2::Error;
 
@@ -277,11 +279,11 @@ mod tests {
 
     use super::*;
 
-    /// Each is more than the server may send unread.
+    /// Each answer is larger than what the server may send unread.
     const ANSWERS: usize = 10;
     const ANSWER_BYTES: usize = 3 << 20;
 
-    /// A link to a server that answers so, and ends each connection after so many calls.
+    /// A link to a server that answers like this, and ends each connection after this many calls.
     async fn linked(
         within: Duration,
         calls: usize,
@@ -311,7 +313,7 @@ mod tests {
         Link::new(Box::new(dial), who, within).await.expect("a connection")
     }
 
-    async fn called(link: &mut Link) -> Result<Response<Answer>, Failed> {
+    async fn called(link: &mut Link) -> Result<Response<ArrivingAnswer>, Failed> {
         std::future::poll_fn(|context| link.poll_ready(context)).await?;
         link.call(Request::post("http://ledger/x").body(Body::empty())?).await
     }

@@ -1,4 +1,5 @@
-//! How busy this machine is, and how much of it is this client: whether the client is the limit.
+//! How busy this machine is, and which part of that is this client: whether the client limits the
+//! measurement.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +8,14 @@ use tokio::runtime::Handle;
 
 use super::numbers::approximate;
 
-/// Of the cores that it has threads for: what a client can use while it still begins each call in time.
+/// The share of its threads' cores that a client can use while it still begins each call in time.
 const CLIENT_MAX: f64 = 0.8;
-/// Of all cores: nothing is left from here on.
+/// The share of all cores from which the machine is full.
 const FULL: f64 = 0.95;
-/// Of all cores: a client that takes so much of a full machine takes it from the server.
+/// The share of all cores that a client must use to count as taking a full machine's time from the server.
 const CLIENT_COUNTS: f64 = 0.2;
 
-/// What was used, up to an instant.
+/// The CPU time used up to an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     at: Instant,
@@ -24,28 +25,28 @@ pub(super) struct Usage {
     machine: Option<(u64, u64)>,
 }
 
-/// How busy it was between two instants.
+/// How busy the machine was between two instants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
     /// The CPU time of this process.
     pub(super) own: Duration,
     /// The same, in cores.
     pub(super) client: f64,
-    /// How many cores this process can use: no more than it has threads.
+    /// The number of cores that this process can use: at most its number of threads.
     pub(super) usable: f64,
     pub(super) cores: f64,
-    /// The part of the machine that was busy with whatever, from 0 to 1.
+    /// The part of the machine that was busy with anything, from 0 to 1.
     pub(super) busy: Option<f64>,
 }
 
-/// What keeps the figures from being better.
+/// What limits the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     /// Not this client.
     Elsewhere,
     /// The client's CPU time.
     Client,
-    /// The CPU time of the machine, of which the client takes a part from the server.
+    /// The CPU time of the machine, part of which the client takes from the server.
     Machine,
 }
 
@@ -78,7 +79,7 @@ impl Usage {
 fn ticks(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Option<Vec<u64>> = line.split_whitespace().map(|tick| tick.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; what follows is counted in them already.
+    // user nice system idle iowait irq softirq steal; the later columns are included in these.
     let ticks = ticks?;
     let all: u64 = ticks.iter().take(8).sum();
     let idle: u64 = ticks.iter().skip(3).take(2).sum();

@@ -1,25 +1,25 @@
-//! One measurement, as it was made.
+//! The result of one measurement.
 
 use std::time::Duration;
 
+use super::counts::LoadCounts;
 use super::machine::Load;
 use super::numbers::approximate;
 use super::options::Plan;
-use super::tally::Tally;
 
-/// What was measured.
+/// The result of one measurement.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) plan: Plan,
-    /// For how long it was measured.
+    /// How long was measured.
     pub(super) time: Duration,
-    /// What was answered within that time.
+    /// The items that were answered within that time.
     pub(super) items: u64,
-    /// Calls that were begun within that time, those included that were answered after it.
-    pub(super) tally: Tally,
-    /// Entries that this measurement has left in the ledger, those of its warm-up included.
+    /// The calls that began within that time, those included that were answered after it.
+    pub(super) tally: LoadCounts,
+    /// The entries that this measurement has left in the ledger, with those of its warm-up.
     pub(super) created: u64,
-    /// Calls that the rate would have had, and for which there was no room.
+    /// The calls that the rate demanded and that did not begin, since all virtual clients were busy.
     pub(super) missed: u64,
     pub(super) load: Load,
 }

@@ -1,26 +1,26 @@
-//! `bench`: how much a server bears, measured by a client that knows only the wire, as any consumer. It checks on the
-//! way that nothing is granted twice.
+//! `bench`: measures how much load a server bears, with a client that uses only the wire, like any consumer.
+//! It checks meanwhile that nothing is granted twice.
 
-mod again;
 mod answers;
+mod counts;
 mod dial;
-mod grants;
 mod ids;
 mod keys;
-mod knee;
 mod link;
 mod machine;
 mod measured;
 mod numbers;
 mod options;
 mod own_server;
-mod pace;
+mod pacing;
 mod prepare;
+mod recheck;
 mod report;
 mod run;
+mod safety;
+mod saturation;
 mod shared;
-mod slot;
-mod tally;
+mod virtual_client;
 mod workload;
 
 use std::process::ExitCode;
@@ -30,17 +30,17 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::subscriber::NoSubscriber;
 
-use self::again::Checked;
-use self::grants::Faults;
 use self::measured::Measured;
 use self::options::Plan;
 use self::own_server::OwnServer;
+use self::recheck::Checked;
+use self::safety::Faults;
 
 use crate::cli::client::Client;
 use crate::cli::confirm::confirm;
 use crate::cli::options::Options;
+use crate::cli::output::{self, Output};
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::screen::{self, Screen};
 use crate::cli::text::{clean, counted};
 
 use self::options::Measurement;
@@ -60,29 +60,30 @@ impl Bench {
         self.measurement.threads()
     }
 
-    /// Measures; what is wrong goes to standard error.
+    /// Measures; problems go to standard error.
     pub(crate) async fn run(self) -> ExitCode {
-        screen::ended(self.measurement.run(self.options).await.unwrap_or_else(Problem::print)).into()
+        output::ended(self.measurement.run(self.options).await.unwrap_or_else(Problem::print)).into()
     }
 }
 
 impl Measurement {
-    /// Whatever ends it, a server of its own ends with it.
+    /// However the run ends, the server that it started ends with it.
     async fn run(self, mut options: Options) -> Result<Exit, Problem> {
-        // Where nothing takes them, each span of a library is made for the `log` crate: a fortieth of the client's time.
+        // Without a subscriber that drops them, libraries make each span for the `log` crate: that took 2.5 % of
+        // the client's time.
         drop(tracing::subscriber::set_global_default(NoSubscriber::new()));
-        let screen = options.output.screen();
+        let output = options.output.open();
         let plans = self.plans()?;
         let mut interrupted = Interrupted::new()?;
         let mut own = None;
-        // A current context is not enough: nobody who measures means a server that he did not name.
+        // A current context is not enough: a measurement must not hit a server that was not named for it.
         if options.names_no_server() {
             let server = interrupted.before(OwnServer::start()).await?;
             options.endpoint = Some(server.address.clone());
-            screen.note(&format!("a server of its own, on SQLite in {}", clean(&server.folder())));
+            output.note(&format!("a separate server, on SQLite in {}", clean(&server.folder())));
             own = Some(server);
         }
-        let client = Client::new(&options, screen)?;
+        let client = Client::new(&options, output)?;
         if !client.is_local() {
             let question = "Run a load against this server, which is not on this machine?";
             confirm(&client, question, self.yes)?;
@@ -98,34 +99,37 @@ impl Measurement {
 
     async fn measure(&self, plans: &[Plan], client: Client, own: bool) -> Result<Exit, Problem> {
         let Some(first) = plans.first() else { return Ok(Exit::Done) };
-        let screen = client.screen;
-        screen.note(&report::heading(first, self.steps));
+        let output = client.output;
+        output.note(&report::heading(first, self.steps));
         let bench = run::Bench::new(*first, client).await?;
         let (mut all, mut left) = (Vec::new(), Vec::new());
         for plan in plans {
             if self.steps {
-                screen.note(&counted(plan.in_flight, "call under way:", "calls under way:"));
+                output.note(&counted(plan.in_flight, "call under way:", "calls under way:"));
             }
             let (measured, some) = bench.measure(*plan).await?;
-            if screen.json() && self.steps {
-                screen.line(&report::json(&measured).to_string())?;
+            if output.json() && self.steps {
+                output.line(&report::json(&measured).to_string())?;
             }
             all.push(measured);
             left = some;
         }
-        let checked =
-            if self.no_check { None } else { Some(again::check(&bench.shared, &bench.ledgers, &left).await) };
+        let checked = if self.no_check {
+            None
+        } else {
+            Some(recheck::check(&bench.shared, &bench.ledgers, &left).await)
+        };
         let faults = bench.shared.grants.faults();
         let exceeded = if self.steps {
-            tell_steps(screen, &all, checked.as_ref(), &faults)?
+            tell_steps(output, &all, checked.as_ref(), &faults)?
         } else {
-            tell_one(screen, &all, checked.as_ref(), &faults)?
+            tell_one(output, &all, checked.as_ref(), &faults)?
         };
         let created = all.iter().map(|one| one.created).sum::<u64>()
             + checked.map_or(0, |checked| checked.created)
             + bench.prepared_entries();
         if !own {
-            screen.note(&format!(
+            output.note(&format!(
                 "{} of {} stay in the ledger until their retention is over",
                 counted(created, "entry", "entries"),
                 bench.shared.names.consumers()
@@ -136,49 +140,49 @@ impl Measurement {
     }
 }
 
-/// The steps side by side, and the one to size by; the problem, if no step is good enough.
+/// Prints the steps and the one to size by; returns the problem if no step is good enough.
 fn tell_steps(
-    screen: Screen,
+    output: Output,
     all: &[Measured],
     checked: Option<&Checked>,
     faults: &Faults,
 ) -> Result<Option<Problem>, Problem> {
     let max = all.first().and_then(|one| one.plan.max_p99);
-    let knee = knee::of(all, max);
-    if screen.json() {
-        let knee = knee.map_or(Value::Null, |knee| knee.plan.in_flight.into());
+    let step = saturation::of(all, max);
+    if output.json() {
+        let knee = step.map_or(Value::Null, |step| step.plan.in_flight.into());
         let document = json!({ "knee": knee, "checked": report::checked_json(checked, faults) });
-        screen.line(&document.to_string())?;
+        output.line(&document.to_string())?;
     } else {
-        report::steps(screen, all)?;
-        if let Some(knee) = knee {
-            screen.line(&knee::told(knee))?;
+        report::steps(output, all)?;
+        if let Some(step) = step {
+            output.line(&saturation::describe(step))?;
         }
-        checked.map_or(Ok(()), |checked| report::checked(screen, checked))?;
+        checked.map_or(Ok(()), |checked| report::checked(output, checked))?;
     }
-    Ok(knee.is_none().then(|| too_slow(all)))
+    Ok(step.is_none().then(|| too_slow(all)))
 }
 
 fn tell_one(
-    screen: Screen,
+    output: Output,
     all: &[Measured],
     checked: Option<&Checked>,
     faults: &Faults,
 ) -> Result<Option<Problem>, Problem> {
     let Some(measured) = all.first() else { return Ok(None) };
-    if screen.json() {
+    if output.json() {
         let mut document = report::json(measured);
         document["checked"] = report::checked_json(checked, faults);
-        screen.line(&document.to_string())?;
+        output.line(&document.to_string())?;
     } else {
-        report::one(screen, measured)?;
-        checked.map_or(Ok(()), |checked| report::checked(screen, checked))?;
+        report::one(output, measured)?;
+        checked.map_or(Ok(()), |checked| report::checked(output, checked))?;
     }
     let exceeded = measured.plan.max_p99.is_some_and(|max| measured.p99() > max);
     Ok(exceeded.then(|| too_slow(all)))
 }
 
-/// The 99th percentile is above what was asked for, in each measurement.
+/// The 99th percentile is above the limit in each measurement.
 fn too_slow(all: &[Measured]) -> Problem {
     let least = all.iter().map(Measured::p99).min().unwrap_or_default();
     let micros = u64::try_from(least.as_micros()).unwrap_or(u64::MAX);
@@ -191,6 +195,7 @@ fn too_slow(all: &[Measured]) -> Problem {
     ))
 }
 
+///
 /// # Errors
 /// The ledger gave answers that it must never give.
 fn wrong(faults: &Faults) -> Result<(), Problem> {
@@ -198,16 +203,16 @@ fn wrong(faults: &Faults) -> Result<(), Problem> {
         return Ok(());
     }
     let mut text = counted(faults.count, "wrong answer", "wrong answers");
-    for told in &faults.told {
+    for description in &faults.descriptions {
         text += "\n  ";
-        text += told;
+        text += description;
     }
     Err(Problem::failed(text).next(
-        "if nobody else changed these entries, it is a bug of the server or of its store: report it with the server's log",
+        "if no other client changed these entries, it is a bug of the server or of its store: report it with the server's log",
     ))
 }
 
-/// A person or the system wants it to end.
+/// The signals of a person or of the system that end the run.
 struct Interrupted([Signal; 3]);
 
 impl Interrupted {

@@ -1,4 +1,4 @@
-//! What can be asked of a run, with the bounds of each value.
+//! The options of a run, with the bounds of each value.
 
 use std::time::Duration;
 
@@ -10,70 +10,70 @@ use crate::cli::problem::Problem;
 use crate::common::duration_arg::DurationArg;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What a server serves at once on one connection.
+/// The number of concurrent calls that a server accepts on one connection.
 const CALLS_OF_A_CONNECTION: u32 = 256;
 const CONNECTIONS: u32 = 4;
-/// With batches: their memory is the client's too.
+/// With batches: they use the client's memory, too.
 const ITEMS_IN_FLIGHT_MAX: u32 = 200_000;
 /// The last step of `--steps`.
 const STEPS_MAX: u32 = 1_024;
 
 /// `bench`.
 #[derive(Args, Clone, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a separate flag")]
 pub(crate) struct Measurement {
-    /// What is done with each message: claim, pair (claim and complete), duplicates=90% (claims of which so many are
-    /// of completed messages), hot-keys=10 (claim one of so many messages, and release it), or renew
+    /// What is done with each message: claim, pair (claim and complete), duplicates=90% (claims, of which this
+    /// share is of completed messages), hot-keys=10 (claim one of this many messages, and release it), or renew
     #[arg(long, default_value = "pair", value_name = "WORKLOAD", help_heading = "Load")]
     workload: Workload,
-    /// How many messages each call carries, 1 to 1000: more than one by `BatchClaim` and `BatchSettle`
+    /// Number of messages that each call carries, 1 to 1000: more than one by `BatchClaim` and `BatchSettle`
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000), value_name = "N", help_heading = "Load")]
     batch: u32,
-    /// How many calls are under way at the same time, 1 to 20000
+    /// Number of concurrent calls, 1 to 20000
     #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=20_000), value_name = "N", help_heading = "Load")]
     in_flight: u32,
-    /// On how many connections, 1 to 1000 [default: 4, or more where 256 calls each are not enough]
+    /// Number of connections, 1 to 1000 [default: 4, or more where 256 calls each are not enough]
     #[arg(long, value_parser = value_parser!(u32).range(1..=1_000), value_name = "N", help_heading = "Load")]
     connections: Option<u32>,
-    /// Begin so many messages a second, 1 to 1000000, however fast the answers come; latencies then count from the
-    /// instant at which each call was meant to begin [default: each call begins when the one before is answered]
+    /// Begin this many messages a second, 1 to 1000000, however fast the answers arrive; latencies then count from the
+    /// instant at which each call should have begun [default: each call begins when the previous one is answered]
     #[arg(long, value_parser = value_parser!(u32).range(1..=1_000_000), value_name = "N", conflicts_with = "steps", help_heading = "Load")]
     rate: Option<u32>,
-    /// How large the result of each completed message is, in bytes, at most 1048576
+    /// Size of the result of each completed message, in bytes, at most 1048576
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(0..=1_048_576), value_name = "N", help_heading = "Load")]
     result_bytes: u32,
-    /// In the name of how many consumers, 1 to 1000: they are called bench-1, bench-2, …
+    /// Number of consumers, 1 to 1000: they are called bench-1, bench-2, …
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000), value_name = "N", help_heading = "Load")]
     consumers: u32,
-    /// The number of the first of them, 1 to 1000000: of two runs at once each can have consumers of its own
+    /// Number of the first consumer, 1 to 1000000: two concurrent runs can have separate consumers
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000), value_name = "N", help_heading = "Load")]
     first_consumer: u32,
-    /// How the messages' ids are made
+    /// Form of the messages' ids
     #[arg(long, value_enum, default_value = "random", value_name = "IDS", help_heading = "Load")]
     ids: Ids,
-    /// How many threads the client has, 1 to 256 [default: one for every processor]
+    /// Number of threads of the client, 1 to 256 [default: one for every processor]
     #[arg(long, value_parser = value_parser!(u16).range(1..=256), value_name = "N", help_heading = "Load")]
     threads: Option<u16>,
-    /// For how long it is measured, 100ms to 1d [default: 10s; with --steps 3s for each]
+    /// Duration of the measurement, 100ms to 1d [default: 10s; with --steps 3s for each]
     #[arg(long = "for", value_name = "DURATION", help_heading = "Measurement")]
     duration: Option<DurationArg>,
-    /// How long the load runs before, unmeasured, at most 10m [default: 1s]
+    /// Duration of the load before it, unmeasured, at most 10m [default: 1s]
     #[arg(long, value_name = "DURATION", help_heading = "Measurement")]
     warm_up: Option<DurationArg>,
-    /// Measure with 1, 2, 4 … 1,024 calls under way, one after the other, and tell from where on more bring nothing
+    /// Measure with 1, 2, 4 … 1,024 concurrent calls, one step after the other, and name the saturation point
     #[arg(long, conflicts_with = "in_flight", help_heading = "Measurement")]
     pub(super) steps: bool,
-    /// Exit with 1 if the 99th percentile of the latencies is above this, 10us to 10m. With --steps: if it is in each
-    /// step, and the step to size by is the last one where it is not
+    /// Exit with 1 if the 99th percentile of the latencies is above this, 10us to 10m. With --steps: if it is above it in
+    /// each step; only steps where it is not are considered to size by
     #[arg(long, value_name = "DURATION", help_heading = "Measurement")]
     max_p99: Option<DurationArg>,
     /// Print the whole distribution of the latencies
     #[arg(long, help_heading = "Measurement")]
     histogram: bool,
-    /// Do not look after the load whether a message is granted twice: nothing but the load reaches the server then
+    /// Skip the check after the load that no message is granted twice: the server then gets only the load
     #[arg(long, help_heading = "Measurement")]
     pub(super) no_check: bool,
-    /// Run against a server that is not on this machine without being asked
+    /// Skip the confirmation prompt for a server that is not on this machine
     #[arg(long, short)]
     pub(super) yes: bool,
 }
@@ -97,7 +97,7 @@ pub(super) struct Plan {
 }
 
 impl Measurement {
-    /// How many threads the client has.
+    /// The number of threads of the client.
     pub(crate) fn threads(&self) -> usize {
         let usual = || std::thread::available_parallelism().map_or(1, usize::from).min(256);
         self.threads.map_or_else(usual, usize::from)
@@ -121,13 +121,13 @@ impl Measurement {
         let connections = self.connections.unwrap_or(needed.max(CONNECTIONS));
         if connections < needed {
             return Err(Problem::usage(format!(
-                "--connections: {connections} carry at most {} calls at once, of {most}: name at least {needed}",
+                "--connections: {connections} carry at most {} concurrent calls, of {most}: name at least {needed}",
                 connections * CALLS_OF_A_CONNECTION
             )));
         }
         if most.saturating_mul(self.batch) > ITEMS_IN_FLIGHT_MAX {
             return Err(Problem::usage(format!(
-                "--batch: {most} calls of {} messages are more than {ITEMS_IN_FLIGHT_MAX} messages at once",
+                "--batch: {most} calls of {} messages are more than {ITEMS_IN_FLIGHT_MAX} concurrent messages",
                 self.batch
             )));
         }

@@ -1,5 +1,5 @@
-//! A server of the command's own: the same program, on a temporary `SQLite` file and a port that is free. It ends with
-//! this value, and nothing of it stays.
+//! The server that the command starts itself: the same program, on a temporary `SQLite` file and a free port.
+//! It is ended and its files are removed when this value is dropped.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use crate::cli::problem::Problem;
 
 const START_MAX: Duration = Duration::from_secs(30);
-/// What a server says first, before its address.
+/// What a server prints before its address.
 const LISTENS: &str = " listens on ";
-/// The settings of another server may stand in the environment: none of them is meant for this one.
+/// The environment may have settings of another server: none of them must apply to this one.
 const VARIABLES: &str = "IDEMPOTENCY_LEDGER_";
 
 /// A running server.
@@ -28,7 +28,7 @@ pub(super) struct OwnServer {
 impl OwnServer {
     pub(super) async fn start() -> Result<OwnServer, Problem> {
         let failed = |error: std::io::Error| {
-            Problem::failed(format!("a server of its own cannot be started: {error}"))
+            Problem::failed(format!("the server for this run cannot be started: {error}"))
         };
         let folder =
             tempfile::Builder::new().prefix("idempotency-ledger-bench-").tempdir().map_err(failed)?;
@@ -40,15 +40,16 @@ impl OwnServer {
         }
         command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--database-url"]);
         command.arg(format!("sqlite://{}", folder.path().join("ledger.db").display()));
-        // A group of its own: a Ctrl-C at the terminal ends the measurement first, and then the server.
+        // A separate process group: a Ctrl-C at the terminal ends the measurement first, and then the server.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let said = child.stdout.take();
         let mut server = OwnServer { child, folder, address: String::new() };
-        // An early end, for whatever reason, drops the server: its output is closed then, and nobody waits for it.
+        // An early end, for whatever reason, drops the server: its output is then closed, and the blocked read
+        // ends.
         let said = timeout(START_MAX, spawn_blocking(move || said.and_then(address))).await;
         server.address = said.ok().and_then(Result::ok).flatten().ok_or_else(|| {
-            Problem::failed("a server of its own was started, and does not listen; what it says stands above")
+            Problem::failed("the server for this run was started and does not listen; its output is above")
         })?;
         Ok(server)
     }
@@ -58,14 +59,14 @@ impl OwnServer {
         self.folder.path().display().to_string()
     }
 
-    /// Why nothing is answered any more: it has ended by itself.
+    /// The reason why calls are no longer answered: the server has ended by itself.
     pub(super) fn ended(&mut self) -> Option<Problem> {
         let status = self.child.try_wait().ok().flatten()?;
         Some(Problem::failed(format!("the server that was started has ended by itself: {status}")))
     }
 }
 
-/// Where the server listens, as its first line says.
+/// The address on which the server listens, from its first line.
 fn address(said: ChildStdout) -> Option<String> {
     let mut line = String::new();
     BufReader::new(said).read_line(&mut line).ok()?;
@@ -74,7 +75,7 @@ fn address(said: ChildStdout) -> Option<String> {
 
 impl Drop for OwnServer {
     fn drop(&mut self) {
-        // All that it holds is thrown away: it need not end in good order.
+        // All of its data is thrown away: it need not end gracefully.
         let _killed = self.child.kill();
         let _ended = self.child.wait();
     }

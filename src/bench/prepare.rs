@@ -1,27 +1,29 @@
-//! The messages that a workload claims again and again.
+//! The messages that a workload claims repeatedly.
 
-use super::keys::{Key, Kind, Names};
-use super::link::Ledger;
+use super::keys::{Message, MessageState, Names};
+use super::link::LedgerClient;
 use super::workload::Workload;
 use crate::cli::problem::{Problem, rejected};
 use crate::cli::retry;
 use crate::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
 
-/// How many messages are completed before a run with duplicates.
+/// The number of messages that are completed before a run with duplicates.
 const DONE: usize = 2_000;
 const BATCH: usize = 100;
 
-/// The keys, in the state that the workload needs.
+/// The messages, in the state that the workload needs.
 pub(super) async fn keys(
     workload: Workload,
     names: &Names,
-    ledger: &mut Ledger,
-) -> Result<Vec<Key>, Problem> {
+    ledger: &mut LedgerClient,
+) -> Result<Vec<Message>, Problem> {
     match workload {
         Workload::Claim | Workload::Pair | Workload::Renew => Ok(Vec::new()),
-        Workload::HotKeys { keys } => Ok((0..keys).map(|place| names.key(Kind::Hot(place))).collect()),
+        Workload::HotKeys { keys } => {
+            Ok((0..keys).map(|place| names.key(MessageState::Hot(place))).collect())
+        }
         Workload::Duplicates { .. } => {
-            let keys: Vec<Key> = (0..DONE).map(|_| names.key(Kind::Done)).collect();
+            let keys: Vec<Message> = (0..DONE).map(|_| names.key(MessageState::Done)).collect();
             for part in keys.chunks(BATCH) {
                 complete(part, names, ledger).await?;
             }
@@ -31,7 +33,7 @@ pub(super) async fn keys(
 }
 
 /// Claims new messages, and completes them.
-async fn complete(keys: &[Key], names: &Names, ledger: &Ledger) -> Result<(), Problem> {
+async fn complete(keys: &[Message], names: &Names, ledger: &LedgerClient) -> Result<(), Problem> {
     let request = proto::BatchClaimRequest { requests: keys.iter().map(|key| names.claim(key)).collect() };
     let claimed = retry::until_known(|| {
         let (mut ledger, request) = (ledger.clone(), request.clone());

@@ -1,29 +1,29 @@
-//! What a measurement has shown: for people, and as JSON.
+//! Reports a measurement: for people, and as JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::again::Checked;
-use super::grants::Faults;
+use super::counts::{CallKind, Latencies, LoadCounts};
 use super::machine::Limit;
 use super::measured::Measured;
 use super::numbers::approximate;
 use super::options::Plan;
-use super::tally::{Call, Latencies, Tally};
+use super::recheck::Checked;
+use super::safety::Faults;
+use crate::cli::output::{Output, TextStyle};
 use crate::cli::problem::Problem;
-use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::counted;
 
-/// The shares of calls that a latency is told for, in a summary.
+/// The quantiles of the latency in a summary.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
-/// How finely `--histogram` tells the latencies: so many steps for each halving of what is left.
+/// The resolution of `--histogram`: the number of steps for each halving of the remaining share.
 const STEPS_OF_HALVES: u32 = 2;
 
-/// One second, while it runs.
-pub(super) fn second(screen: Screen, plan: &Plan, passed: Duration, took: Duration, tally: &Tally) {
+/// Prints one second of a running measurement.
+pub(super) fn second(output: Output, plan: &Plan, passed: Duration, took: Duration, tally: &LoadCounts) {
     let all = tally.all();
     let rate = approximate(tally.items) / took.as_secs_f64().max(f64::MIN_POSITIVE);
     let (_, units) = plan.workload.unit();
@@ -31,7 +31,7 @@ pub(super) fn second(screen: Screen, plan: &Plan, passed: Duration, took: Durati
         0 => String::new(),
         count => format!(", {count} refused"),
     };
-    screen.note(&format!(
+    output.note(&format!(
         "{:>4} s  {rate:>8.0} {units} a second  p50 {:>8}  p99 {:>8}{refused}",
         (passed + took).as_secs_f64().round(),
         latency(all.value_at_quantile(0.5)),
@@ -51,7 +51,7 @@ pub(super) fn latency(micros: u64) -> String {
     }
 }
 
-/// What is measured, in one line.
+/// Describes a measurement in one line.
 pub(super) fn heading(plan: &Plan, steps: bool) -> String {
     let mut text = plan.workload.to_string();
     if plan.batch > 1 {
@@ -67,11 +67,11 @@ pub(super) fn heading(plan: &Plan, steps: bool) -> String {
     text
 }
 
-/// A measurement on its own.
-pub(super) fn one(screen: Screen, measured: &Measured) -> Result<(), Problem> {
+/// Prints a single measurement.
+pub(super) fn one(output: Output, measured: &Measured) -> Result<(), Problem> {
     let plan = &measured.plan;
     let (unit, units) = plan.workload.unit();
-    screen.line(&format!(
+    output.line(&format!(
         "{} in {:.1} s: {:.0} a second",
         counted(measured.items, unit, units),
         measured.time.as_secs_f64(),
@@ -83,33 +83,34 @@ pub(super) fn one(screen: Screen, measured: &Measured) -> Result<(), Problem> {
         if latencies.is_empty() {
             continue;
         }
-        let told = QUANTILES.map(|(_, share)| Cell::from(latency(latencies.value_at_quantile(share))));
+        let quantiles = QUANTILES.map(|(_, share)| Cell::from(latency(latencies.value_at_quantile(share))));
         let mut row = vec![name.into(), latencies.len().to_string().into()];
-        row.extend(told);
+        row.extend(quantiles);
         row.push(latency(latencies.max()).into());
         table.row(row);
     }
-    table.print(screen)?;
-    troubles(screen, measured)?;
+    table.print(output)?;
+    troubles(output, measured)?;
     if plan.histogram {
         for (name, latencies) in calls(measured) {
-            distribution(screen, name, latencies)?;
+            distribution(output, name, latencies)?;
         }
     }
     Ok(())
 }
 
-/// What was refused or missed, and what the client itself took.
-fn troubles(screen: Screen, measured: &Measured) -> Result<(), Problem> {
+/// Prints what was refused or missed, and what the client itself used.
+fn troubles(output: Output, measured: &Measured) -> Result<(), Problem> {
     let tally = &measured.tally;
     if tally.refused_in_all() > 0 {
-        let told: Vec<String> = tally.refused.iter().map(|(word, count)| format!("{word} {count}")).collect();
-        screen.line(&format!("{}: {}", screen.toned("refused", Tone::Doubtful), told.join(", ")))?;
+        let refused: Vec<String> =
+            tally.refused.iter().map(|(word, count)| format!("{word} {count}")).collect();
+        output.line(&format!("{}: {}", output.styled("refused", TextStyle::Doubtful), refused.join(", ")))?;
     }
     if measured.missed > 0 {
-        screen.line(&format!(
+        output.line(&format!(
             "{}: {} had no room: all calls that may be under way were; raise --in-flight, or lower --rate",
-            screen.toned("the rate was not reached", Tone::Doubtful),
+            output.styled("the rate was not reached", TextStyle::Doubtful),
             counted(measured.missed, "call", "calls")
         ))?;
     }
@@ -118,7 +119,7 @@ fn troubles(screen: Screen, measured: &Measured) -> Result<(), Problem> {
     let busy =
         load.busy.map_or_else(String::new, |busy| format!("; this machine was {:.0} % busy", busy * 100.0));
     let (unit, _) = measured.plan.workload.unit();
-    screen.line(&format!(
+    output.line(&format!(
         "client: {:.2} of {:.0} cores, {each:.1} us for each {unit}{busy}",
         load.client, load.cores
     ))?;
@@ -131,17 +132,17 @@ fn troubles(screen: Screen, measured: &Measured) -> Result<(), Problem> {
             "this machine is the limit, and the client takes a part of it: run the client on another one"
         }
     };
-    screen.line(&screen.toned(limit, Tone::Doubtful))
+    output.line(&output.styled(limit, TextStyle::Doubtful))
 }
 
 /// The kinds of calls that were answered.
 fn calls(measured: &Measured) -> Vec<(&'static str, &Latencies)> {
-    let all = Call::ALL.map(|call| (call.name(measured.plan.batch), measured.tally.of(call)));
+    let all = CallKind::ALL.map(|call| (call.name(measured.plan.batch), measured.tally.of(call)));
     all.into_iter().filter(|(_, latencies)| !latencies.is_empty()).collect()
 }
 
-fn distribution(screen: Screen, name: &str, latencies: &Latencies) -> Result<(), Problem> {
-    screen.line(&format!("\n{name}"))?;
+fn distribution(output: Output, name: &str, latencies: &Latencies) -> Result<(), Problem> {
+    output.line(&format!("\n{name}"))?;
     let mut table = Table::new(&["LATENCY", "PERCENTILE", "CALLS"]).indented();
     let mut calls = 0;
     for step in latencies.iter_quantiles(STEPS_OF_HALVES) {
@@ -149,11 +150,11 @@ fn distribution(screen: Screen, name: &str, latencies: &Latencies) -> Result<(),
         let share = format!("{:.4}", step.quantile_iterated_to() * 100.0);
         table.row(vec![latency(step.value_iterated_to()).into(), share.into(), calls.to_string().into()]);
     }
-    table.print(screen)
+    table.print(output)
 }
 
-/// Several measurements side by side.
-pub(super) fn steps(screen: Screen, all: &[Measured]) -> Result<(), Problem> {
+/// Prints several measurements as a table.
+pub(super) fn steps(output: Output, all: &[Measured]) -> Result<(), Problem> {
     let mut table = Table::new(&["CALLS UNDER WAY", "A SECOND", "P50", "P99", "MAX", "REFUSED", "CLIENT"]);
     for measured in all {
         let latencies = measured.tally.all();
@@ -167,16 +168,16 @@ pub(super) fn steps(screen: Screen, all: &[Measured]) -> Result<(), Problem> {
             format!("{:.2} of {:.0} cores", measured.load.client, measured.load.cores).into(),
         ]);
     }
-    table.print(screen)
+    table.print(output)
 }
 
-/// What was looked at after the load; wrong answers are told by themselves.
-pub(super) fn checked(screen: Screen, checked: &Checked) -> Result<(), Problem> {
+/// Prints the result of the safety check; wrong answers are described separately.
+pub(super) fn checked(output: Output, checked: &Checked) -> Result<(), Problem> {
     let unknown = match checked.unknown {
         0 => String::new(),
         count => format!("; {} could not be looked at", counted(count, "message", "messages")),
     };
-    screen.line(&format!(
+    output.line(&format!(
         "checked: {} delivered again, {} claimed by several at the same time{unknown}",
         counted(checked.again, "message", "messages"),
         counted(checked.raced, "new one", "new ones")
@@ -229,19 +230,19 @@ pub(super) fn checked_json(checked: Option<&Checked>, faults: &Faults) -> Value 
 
 /// In microseconds.
 fn latencies_json(latencies: &Latencies, histogram: bool) -> Value {
-    let mut told = Map::new();
-    told.insert("answered".to_owned(), latencies.len().into());
-    told.insert("mean".to_owned(), json!(rounded(latencies.mean())));
+    let mut report = Map::new();
+    report.insert("answered".to_owned(), latencies.len().into());
+    report.insert("mean".to_owned(), json!(rounded(latencies.mean())));
     for (name, share) in QUANTILES {
-        told.insert(name.to_owned(), latencies.value_at_quantile(share).into());
+        report.insert(name.to_owned(), latencies.value_at_quantile(share).into());
     }
-    told.insert("max".to_owned(), latencies.max().into());
+    report.insert("max".to_owned(), latencies.max().into());
     if histogram {
         let buckets = latencies.iter_recorded();
         let buckets = buckets.map(|one| json!([one.value_iterated_to(), one.count_at_value()]));
-        told.insert("histogram".to_owned(), buckets.collect());
+        report.insert("histogram".to_owned(), buckets.collect());
     }
-    Value::Object(told)
+    Value::Object(report)
 }
 
 /// To a thousandth.
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn latencies_are_told_in_a_unit_that_fits() {
-        for (micros, told) in [
+        for (micros, text) in [
             (7, "7 us"),
             (999, "999 us"),
             (1_234, "1.23 ms"),
@@ -263,7 +264,7 @@ mod tests {
             (120_400, "120 ms"),
             (1_500_000, "1.50 s"),
         ] {
-            assert_eq!(latency(micros), told);
+            assert_eq!(latency(micros), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One measurement: the calls under way, the time before and while it is measured, a line a second.
+//! One measurement: the virtual clients, the time before and while it is measured, one line per second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,31 +6,31 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::counts::LoadCounts;
 use super::dial::dial;
-use super::keys::{Kind, Names};
-use super::link::Ledger;
+use super::keys::{MessageState, Names};
+use super::link::LedgerClient;
 use super::machine::Usage;
 use super::measured::Measured;
 use super::options::Plan;
-use super::pace::{Pace, Pacer};
+use super::pacing::{CallPacing, Pacer};
 use super::prepare;
 use super::report;
 use super::shared::Shared;
-use super::slot::{Left, Slot};
-use super::tally::Tally;
+use super::virtual_client::{Left, VirtualClient};
 use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem};
 
-/// How soon it is noticed that the load has ended early.
+/// How often it is checked whether the load has ended early.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LINE_EVERY: Duration = Duration::from_secs(1);
-/// How many of the last messages are looked at again after the run.
+/// The number of the last messages that are checked again after the run.
 const LEFT_MAX: usize = 2_000;
 
 /// A server, with the connections to it.
 pub(super) struct Bench {
     pub(super) shared: Arc<Shared>,
-    pub(super) ledgers: Vec<Ledger>,
+    pub(super) ledgers: Vec<LedgerClient>,
 }
 
 impl Bench {
@@ -46,9 +46,9 @@ impl Bench {
         Ok(Bench { shared: Arc::new(shared), ledgers })
     }
 
-    /// Runs the load, and gives some of the messages that it has left.
+    /// Runs the load, and returns some of the messages that it has left.
     pub(super) async fn measure(&self, plan: Plan) -> Result<(Measured, Vec<Left>), Problem> {
-        let mut slots = self.prepared(plan).await?;
+        let mut clients = self.prepared(plan).await?;
         let mut measured = self.created();
         let warm = Instant::now() + plan.warm_up;
         let end = warm + plan.duration;
@@ -56,22 +56,22 @@ impl Bench {
             let every = Duration::from_secs(1) * plan.batch / rate;
             Pacer::start(every, end)
         });
-        let pace = pacer.as_ref().map_or(Pace::Closed, Pacer::pace);
+        let pace = pacer.as_ref().map_or(CallPacing::Closed, Pacer::pace);
         let mut running = JoinSet::new();
-        for slot in slots.drain(..) {
-            running.spawn(slot.run(pace.clone(), end));
+        for client in clients.drain(..) {
+            running.spawn(client.run(pace.clone(), end));
         }
         if !plan.warm_up.is_zero() {
             self.until(warm).await?;
             measured += self.shared.tallies.take().created;
         }
         let (began, before) = (Instant::now(), Usage::now());
-        let mut tally = Tally::new()?;
+        let mut tally = LoadCounts::new()?;
         while Instant::now() < end {
             let (line_began, passed) = (Instant::now(), began.elapsed());
             self.until(end.min(line_began + LINE_EVERY)).await?;
             let second = self.shared.tallies.take();
-            report::second(self.shared.client.screen, &plan, passed, line_began.elapsed(), &second);
+            report::second(self.shared.client.output, &plan, passed, line_began.elapsed(), &second);
             tally.add(second);
         }
         let (time, load, items) = (began.elapsed(), before.until_now(), tally.items);
@@ -89,29 +89,29 @@ impl Bench {
         Ok((Measured { plan, time, items, tally, created, missed, load }, left))
     }
 
-    /// The calls that may be under way, each with what it needs.
-    async fn prepared(&self, plan: Plan) -> Result<Vec<Slot>, Problem> {
+    /// The virtual clients, each with what it needs.
+    async fn prepared(&self, plan: Plan) -> Result<Vec<VirtualClient>, Problem> {
         let in_flight = usize::try_from(plan.in_flight).unwrap_or(1);
         let kept = LEFT_MAX.div_ceil(in_flight);
         let mut preparing = JoinSet::new();
         for (number, ledger) in self.ledgers.iter().cycle().take(in_flight).enumerate() {
-            let mut slot = Slot::new(Arc::clone(&self.shared), plan, ledger.clone(), number, kept);
+            let mut client = VirtualClient::new(Arc::clone(&self.shared), plan, ledger.clone(), number, kept);
             preparing.spawn(async move {
-                slot.prepare().await;
-                slot
+                client.prepare().await;
+                client
             });
         }
-        let mut slots = Vec::new();
-        while let Some(slot) = preparing.join_next().await {
-            slots.extend(slot);
+        let mut clients = Vec::new();
+        while let Some(client) = preparing.join_next().await {
+            clients.extend(client);
         }
         self.shared.check()?;
-        Ok(slots)
+        Ok(clients)
     }
 
-    /// Entries that were made before any measurement.
+    /// The entries that were made before any measurement.
     pub(super) fn prepared_entries(&self) -> u64 {
-        let done = self.shared.prepared.iter().filter(|key| key.kind == Kind::Done).count();
+        let done = self.shared.prepared.iter().filter(|key| key.kind == MessageState::Done).count();
         u64::try_from(done).unwrap_or(0)
     }
 
@@ -132,8 +132,8 @@ impl Bench {
     }
 }
 
-/// Not one call was answered.
-fn nothing(tally: &Tally) -> Problem {
+/// The problem that not one call was answered.
+fn nothing(tally: &LoadCounts) -> Problem {
     let refused: Vec<String> = tally.refused.iter().map(|(word, count)| format!("{word} {count}")).collect();
     let why = if refused.is_empty() { "nothing was answered".to_owned() } else { refused.join(", ") };
     Problem::new(Exit::Unavailable, format!("no call had an answer that counts: {why}"))

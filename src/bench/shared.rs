@@ -1,23 +1,24 @@
-//! What all calls of a run share: whom they call, in whose names, what they count into, and whether they go on.
+//! What all virtual clients of a run share: the server, the names of messages, the counts, and whether to go
+//! on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::grants::Grants;
-use super::keys::{Key, Names};
+use super::counts::Tallies;
+use super::keys::{Message, Names};
 use super::options::Plan;
-use super::tally::Tallies;
+use super::safety::Grants;
 use crate::cli::client::Client;
 use crate::cli::problem::Problem;
 
-/// What all calls share.
+/// What all virtual clients share.
 pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) names: Names,
     pub(super) grants: Grants,
     pub(super) tallies: Tallies,
-    /// The messages that are claimed again and again, where the workload has such.
-    pub(super) prepared: Vec<Key>,
+    /// The messages that are claimed repeatedly, where the workload has such.
+    pub(super) prepared: Vec<Message>,
     stopped: AtomicBool,
     problem: Mutex<Option<Problem>>,
 }
@@ -27,7 +28,7 @@ impl Shared {
         plan: &Plan,
         client: Client,
         names: Names,
-        prepared: Vec<Key>,
+        prepared: Vec<Message>,
     ) -> Result<Shared, Problem> {
         let hot = u32::try_from(prepared.len()).unwrap_or(0);
         Ok(Shared {
@@ -41,7 +42,7 @@ impl Shared {
         })
     }
 
-    /// Ends the load, for this reason if it is the first.
+    /// Ends the load; the first reason counts.
     pub(super) fn stop(&self, why: Problem) {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
         self.stopped.store(true, Ordering::Relaxed);
@@ -51,8 +52,9 @@ impl Shared {
         self.stopped.load(Ordering::Relaxed)
     }
 
+    ///
     /// # Errors
-    /// Why the load has ended early.
+    /// The reason why the load has ended early.
     pub(super) fn check(&self) -> Result<(), Problem> {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).take();
         problem.map_or(Ok(()), Err)

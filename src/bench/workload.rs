@@ -1,24 +1,24 @@
-//! What the load consists of.
+//! The workload: what the load does with each message.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// More keys would no longer be hot.
+/// With more keys, none of them would be hot.
 const HOT_KEYS_MAX: u32 = 10_000;
 const NONE_OF: &str = "is none of claim, pair, duplicates=90%, hot-keys=10 and renew";
 
-/// What is done with each message.
+/// What the load does with each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workload {
     /// A new message is claimed.
     Claim,
     /// A new message is claimed and completed.
     Pair,
-    /// A message is claimed; so many of a hundred were completed before.
+    /// A message is claimed; this percentage was completed before the run.
     Duplicates { percent: u32 },
-    /// One of so many messages is claimed, and given back at once.
+    /// One of this number of messages is claimed, and released immediately.
     HotKeys { keys: u32 },
-    /// The lease of a message is renewed, over and over.
+    /// The lease of a message is renewed repeatedly.
     Renew,
 }
 
@@ -31,7 +31,7 @@ impl FromStr for Workload {
         let number = |value: Option<&str>, usual: u32, min: u32, max: u32| {
             let Some(value) = value else { return Ok(usual) };
             let read = value.parse().ok().filter(|number| (min..=max).contains(number));
-            read.ok_or_else(|| format!("{name}: `{value}` is no whole number from {min} to {max}"))
+            read.ok_or_else(|| format!("{name}: `{value}` is not a whole number from {min} to {max}"))
         };
         match (name.trim(), value) {
             ("claim", None) => Ok(Workload::Claim),
@@ -43,7 +43,7 @@ impl FromStr for Workload {
             }
             ("hot-keys", value) => number(value, 10, 1, HOT_KEYS_MAX).map(|keys| Workload::HotKeys { keys }),
             (_, Some(_)) if ["claim", "pair", "renew"].contains(&name) => {
-                Err(format!("{name} takes no value"))
+                Err(format!("{name} does not take a value"))
             }
             _ => Err(format!("`{text}` {NONE_OF}")),
         }
@@ -63,7 +63,7 @@ impl fmt::Display for Workload {
 }
 
 impl Workload {
-    /// Whether an answer to Claim is what is counted.
+    /// Whether the answers to Claim are counted.
     pub(super) fn counts_claims(self) -> bool {
         match self {
             Workload::Claim | Workload::Duplicates { .. } | Workload::HotKeys { .. } => true,
@@ -76,7 +76,7 @@ impl Workload {
         matches!(self, Workload::HotKeys { .. })
     }
 
-    /// What is counted, one and many.
+    /// The unit that is counted, singular and plural.
     pub(super) fn unit(self) -> (&'static str, &'static str) {
         match self {
             Workload::Claim | Workload::Duplicates { .. } | Workload::HotKeys { .. } => ("claim", "claims"),
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn workloads_are_read_and_told() {
-        for (text, told) in [
+        for (text, canonical) in [
             ("claim", "claim"),
             ("pair", "pair"),
             ("renew", "renew"),
@@ -103,17 +103,17 @@ mod tests {
             ("hot-keys=1", "hot-keys=1"),
         ] {
             let read: Workload = text.parse().unwrap();
-            assert_eq!(read.to_string(), told, "{text}");
-            assert_eq!(told.parse(), Ok(read));
+            assert_eq!(read.to_string(), canonical, "{text}");
+            assert_eq!(canonical.parse(), Ok(read));
         }
         for (text, says) in [
             ("pear", "`pear` is none of claim, pair, duplicates=90%, hot-keys=10 and renew"),
             ("", "`` is none of"),
-            ("claim=3", "claim takes no value"),
-            ("duplicates=101%", "duplicates: `101` is no whole number from 0 to 100"),
-            ("duplicates=-1", "duplicates: `-1` is no whole"),
-            ("hot-keys=0", "hot-keys: `0` is no whole number from 1 to 10000"),
-            ("hot-keys=", "hot-keys: `` is no"),
+            ("claim=3", "claim does not take a value"),
+            ("duplicates=101%", "duplicates: `101` is not a whole number from 0 to 100"),
+            ("duplicates=-1", "duplicates: `-1` is not a whole"),
+            ("hot-keys=0", "hot-keys: `0` is not a whole number from 1 to 10000"),
+            ("hot-keys=", "hot-keys: `` is not"),
         ] {
             let refused = text.parse::<Workload>().unwrap_err();
             assert!(refused.starts_with(says), "{text}: {refused}");

@@ -20,19 +20,19 @@ pub(super) enum Command {
 /// What to list.
 #[derive(clap::Args)]
 pub(super) struct List {
-    /// Only what concerns this consumer
+    /// Only events of this consumer
     #[arg(long)]
     consumer: Option<String>,
-    /// Only what concerns one entry, present or deleted: its source
+    /// Only events of one entry, present or deleted: its source
     #[arg(long, requires_all = ["consumer", "id"])]
     source: Option<String>,
-    /// Only what concerns one entry: its id
+    /// Only events of one entry: its id
     #[arg(long, requires_all = ["consumer", "source"])]
     id: Option<String>,
-    /// Only what concerns one entry: its replay run
+    /// Only events of one entry: its replay run
     #[arg(long, requires_all = ["consumer", "source", "id"])]
     replay_run: Option<String>,
-    /// How many at the most; 0: all
+    /// Maximum number of events (0 = no limit)
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
 }
@@ -56,8 +56,8 @@ impl Command {
         };
         request.consumer = consumer;
         request.page_size = PAGE;
-        let (screen, limit) =
-            (client.screen.listing(), if list.limit == 0 { usize::MAX } else { list.limit });
+        let (output, limit) =
+            (client.output.listing(), if list.limit == 0 { usize::MAX } else { list.limit });
         let (mut printed, mut more) = (0_usize, true);
         while more && printed < limit {
             let page = admin.list_audit_events(client.request(request.clone())).await;
@@ -70,8 +70,8 @@ impl Command {
             let mut table = if printed == 0 { Table::new(&headings) } else { Table::bare() };
             printed += page.events.len();
             for event in &page.events {
-                if screen.json() {
-                    screen.message("AuditEvent", event)?;
+                if output.json() {
+                    output.message("AuditEvent", event)?;
                     continue;
                 }
                 let key = if event.key_hash.is_empty() { "-" } else { &event.key_hash };
@@ -84,14 +84,14 @@ impl Command {
                     clean(&event.reason).into(),
                 ]);
             }
-            if !screen.json() && !page.events.is_empty() {
-                table.print(screen)?;
+            if !output.json() && !page.events.is_empty() {
+                table.print(output)?;
             }
         }
         if printed == 0 {
-            screen.note("nothing was done");
+            output.note("nothing was done");
         } else if more {
-            screen.note("there are more: raise --limit, or 0 for all");
+            output.note("there are more: raise --limit, or 0 for all");
         }
         Ok(Exit::Done)
     }

@@ -10,11 +10,11 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 
+use super::connect_options::{self, ConnectOptions, SourcedValue, Token};
 use super::contexts;
 use super::options::Options;
+use super::output::Output;
 use super::problem::{Exit, Problem, chain};
-use super::reach::{self, Named, Reach, Token};
-use super::screen::Screen;
 use super::text::{clean, quoted};
 use crate::common::program::program;
 use crate::proto::admin_service_client::AdminServiceClient;
@@ -22,14 +22,14 @@ use crate::proto::ledger_service_client::LedgerServiceClient;
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
-/// More than a page of entries ever has.
+/// Larger than any page of entries.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Says who calls.
+/// Adds the caller's credential to each request.
 #[derive(Clone)]
-pub(crate) struct Caller(Option<MetadataValue<Ascii>>);
+pub(crate) struct CredentialInterceptor(Option<MetadataValue<Ascii>>);
 
-impl Interceptor for Caller {
+impl Interceptor for CredentialInterceptor {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(token) = &self.0 {
             request.metadata_mut().insert("authorization", token.clone());
@@ -39,39 +39,39 @@ impl Interceptor for Caller {
 }
 
 /// The operators' service.
-pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, Caller>>;
+pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, CredentialInterceptor>>;
 
 /// The consumers' service.
-pub(crate) type Ledger = LedgerServiceClient<InterceptedService<Channel, Caller>>;
+pub(crate) type ConsumerClient = LedgerServiceClient<InterceptedService<Channel, CredentialInterceptor>>;
 
-/// A server, not called yet.
+/// A client of one server, not connected yet.
 #[derive(Clone)]
 pub(crate) struct Client {
     endpoint: Endpoint,
-    caller: Caller,
-    reach: Reach,
+    caller: CredentialInterceptor,
+    connect: ConnectOptions,
     contexts_file: Option<PathBuf>,
-    pub(crate) screen: Screen,
+    pub(crate) output: Output,
 }
 
 impl Client {
-    pub(crate) fn new(options: &Options, screen: Screen) -> Result<Client, Problem> {
-        let reach = contexts::reach(options)?;
-        // Before any file is read: what must not be sent is not even looked at.
-        let uri = reach.check()?;
-        let token = token(&reach)?;
-        let by = &reach.endpoint.by;
-        let mut endpoint = Endpoint::from_shared(reach.url())
-            .map_err(|error| Problem::usage(format!("{by}: {}: {}", clean(&reach.url()), chain(&error))))?
+    pub(crate) fn new(options: &Options, output: Output) -> Result<Client, Problem> {
+        let connect = contexts::connect_options(options)?;
+        // Checked before any file is read: a file whose content must not be sent is not even opened.
+        let uri = connect.check()?;
+        let token = token(&connect)?;
+        let by = &connect.endpoint.by;
+        let mut endpoint = Endpoint::from_shared(connect.url())
+            .map_err(|error| Problem::usage(format!("{by}: {}: {}", clean(&connect.url()), chain(&error))))?
             .connect_timeout(CONNECT_MAX)
             .http2_keep_alive_interval(ALIVE_EVERY)
             .keep_alive_while_idle(false);
         if uri.scheme_str() == Some("https") {
             let error = |error| Problem::usage(format!("the TLS options cannot be used: {}", chain(&error)));
-            endpoint = endpoint.tls_config(tls(&reach)?).map_err(error)?;
+            endpoint = endpoint.tls_config(tls(&connect)?).map_err(error)?;
         }
         let contexts_file = options.contexts.contexts_file.clone();
-        Ok(Client { endpoint, caller: Caller(token), reach, contexts_file, screen })
+        Ok(Client { endpoint, caller: CredentialInterceptor(token), connect, contexts_file, output })
     }
 
     /// The operators' service of the server.
@@ -82,15 +82,16 @@ impl Client {
     }
 
     /// The consumers' service of the server.
-    pub(crate) async fn connect_ledger(&self) -> Result<Ledger, Problem> {
+    pub(crate) async fn connect_ledger(&self) -> Result<ConsumerClient, Problem> {
         Ok(LedgerServiceClient::with_interceptor(self.channel().await?, self.caller.clone()))
     }
 
-    /// Connects, so that a server that is not there is told from one that does not answer.
+    /// Connects separately, so that a server that cannot be reached is distinguished from one that does not
+    /// answer.
     async fn channel(&self) -> Result<Channel, Problem> {
-        let connected = tokio::time::timeout(self.reach.timeout, self.endpoint.connect()).await;
+        let connected = tokio::time::timeout(self.connect.timeout, self.endpoint.connect()).await;
         connected
-            .map_err(|_| self.unreachable(&format!("no connection within {:?}", self.reach.timeout)))?
+            .map_err(|_| self.unreachable(&format!("no connection within {:?}", self.connect.timeout)))?
             .map_err(|error| self.unreachable(&chain(&error)))
     }
 
@@ -104,12 +105,12 @@ impl Client {
         Problem::new(Exit::Unavailable, text).next(next)
     }
 
-    /// How the server is reached.
-    pub(crate) fn reach(&self) -> &Reach {
-        &self.reach
+    /// The connect options of the server.
+    pub(crate) fn connect_options(&self) -> &ConnectOptions {
+        &self.connect
     }
 
-    /// The header that says who calls.
+    /// The `authorization` header with the caller's credential.
     pub(crate) fn authorization(&self) -> Option<HeaderValue> {
         let token = self.caller.0.as_ref()?;
         let mut header = HeaderValue::from_bytes(token.as_bytes()).ok()?;
@@ -117,13 +118,13 @@ impl Client {
         Some(header)
     }
 
-    /// The server, for people, behind the context that names it.
+    /// The server's name for people, with its context.
     pub(crate) fn server(&self) -> String {
-        self.in_context(&reach::place(self.uri()))
+        self.in_context(&connect_options::place(self.uri()))
     }
 
     fn in_context(&self, server: &str) -> String {
-        self.reach
+        self.connect
             .context
             .as_ref()
             .map_or_else(|| server.to_owned(), |context| format!("{context}: {server}"))
@@ -131,14 +132,14 @@ impl Client {
 
     /// The context that is in use.
     pub(crate) fn context(&self) -> Option<&str> {
-        self.reach.context.as_deref()
+        self.connect.context.as_deref()
     }
 
-    /// This program, for commands that people paste: they go to the same server, whichever context is the current one
-    /// by then.
+    /// This program, as it begins a command that people paste: the command uses the same server, whichever
+    /// context is then the current one.
     pub(crate) fn program(&self) -> String {
         let mut words = vec![program()];
-        if let Some(context) = &self.reach.context {
+        if let Some(context) = &self.connect.context {
             if let Some(file) = &self.contexts_file {
                 words.push(format!("--contexts-file {}", quoted(&file.display().to_string())));
             }
@@ -147,30 +148,30 @@ impl Client {
         words.join(" ")
     }
 
-    /// Whether the server's address is one of this machine's own.
+    /// Whether the server's address is on this machine.
     pub(crate) fn is_local(&self) -> bool {
-        reach::is_local(self.uri())
+        connect_options::is_local(self.uri())
     }
 
     pub(crate) fn uri(&self) -> &Uri {
         self.endpoint.uri()
     }
 
-    /// A request that is answered in time, or not at all.
+    /// A request with the timeout as its deadline.
     pub(crate) fn request<T>(&self, message: T) -> Request<T> {
         self.request_after(Duration::ZERO, message)
     }
 
-    /// A request of a call that may wait this long at the server before it is answered.
+    /// A request that may wait this long at the server before it is answered.
     pub(crate) fn request_after<T>(&self, wait: Duration, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.set_timeout(self.reach.timeout + wait);
+        request.set_timeout(self.connect.timeout + wait);
         request
     }
 }
 
-fn token(reach: &Reach) -> Result<Option<MetadataValue<Ascii>>, Problem> {
-    let token = match &reach.token {
+fn token(connect: &ConnectOptions) -> Result<Option<MetadataValue<Ascii>>, Problem> {
+    let token = match &connect.token {
         Some(Token::Typed(token)) => token.clone(),
         Some(Token::File(file)) => String::from_utf8_lossy(&read(file)?).trim().to_owned(),
         None => return Ok(None),
@@ -181,22 +182,22 @@ fn token(reach: &Reach) -> Result<Option<MetadataValue<Ascii>>, Problem> {
     Ok(Some(value))
 }
 
-fn tls(reach: &Reach) -> Result<ClientTlsConfig, Problem> {
+fn tls(connect: &ConnectOptions) -> Result<ClientTlsConfig, Problem> {
     let mut tls = ClientTlsConfig::new();
-    tls = match &reach.tls_ca {
+    tls = match &connect.tls_ca {
         Some(file) => tls.ca_certificate(Certificate::from_pem(read(file)?)),
         None => tls.with_enabled_roots(),
     };
-    if let (Some(cert), Some(key)) = (&reach.tls_cert, &reach.tls_key) {
+    if let (Some(cert), Some(key)) = (&connect.tls_cert, &connect.tls_key) {
         tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
     }
-    Ok(match &reach.tls_domain {
+    Ok(match &connect.tls_domain {
         Some(name) => tls.domain_name(name),
         None => tls,
     })
 }
 
-pub(crate) fn read(file: &Named<PathBuf>) -> Result<Vec<u8>, Problem> {
-    let Named { value: path, by } = file;
+pub(crate) fn read(file: &SourcedValue<PathBuf>) -> Result<Vec<u8>, Problem> {
+    let SourcedValue { value: path, by } = file;
     std::fs::read(path).map_err(|error| Problem::usage(format!("{by}: {}: {error}", path.display())))
 }

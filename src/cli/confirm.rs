@@ -1,11 +1,12 @@
-//! Asking before harm.
+//! Confirmation before a dangerous change.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use super::client::Client;
 use super::problem::Problem;
 
-/// Goes on only with a yes: of the flag, or of a person at a terminal, who is told which server is changed.
+/// Continues only after a yes: by the flag, or by a person at a terminal, who is shown which server is
+/// changed.
 pub(crate) fn confirm(client: &Client, question: &str, yes: bool) -> Result<(), Problem> {
     if yes {
         return Ok(());
@@ -17,12 +18,12 @@ pub(crate) fn confirm(client: &Client, question: &str, yes: bool) -> Result<(), 
     if agrees(&answer) { Ok(()) } else { Err(Problem::usage("not confirmed; nothing was changed")) }
 }
 
-/// There is somebody to ask. Known before the work that leads up to the question.
+/// Fails unless a person can be asked. Checked before the work that leads up to the question.
 pub(crate) fn can_ask() -> Result<(), Problem> {
     if io::stdin().is_terminal() {
         return Ok(());
     }
-    Err(Problem::usage("not confirmed: standard input is no terminal, so nobody can be asked")
+    Err(Problem::usage("not confirmed: standard input is not a terminal, so the question cannot be asked")
         .next("add --yes to do it without being asked"))
 }
 

@@ -1,19 +1,19 @@
-//! Whether the ledger knows a consumer: a name that was mistyped is a name like any other.
+//! Whether the ledger knows a consumer: a mistyped name is valid like any other.
 
 use super::client::{Admin, Client};
 use crate::proto;
 
-/// What is said of such a name.
+/// The note on such a name.
 pub(super) const UNKNOWN: &str = "note: the ledger knows no consumer of this name yet";
 
-/// Says so when a consumer is unknown.
+/// Prints a note if a consumer is unknown.
 pub(super) async fn note_unknown(client: &Client, admin: &mut Admin, consumer: &str) {
     if is_unknown(client, admin, consumer).await {
-        client.screen.note(UNKNOWN);
+        client.output.note(UNKNOWN);
     }
 }
 
-/// Whether a consumer has neither entries nor a policy of its own. No, where that cannot be found out.
+/// Whether a consumer has neither entries nor a policy. False where that cannot be determined.
 pub(super) async fn is_unknown(client: &Client, admin: &mut Admin, consumer: &str) -> bool {
     let filter = Some(proto::EntryFilter { consumer: consumer.to_owned(), ..Default::default() });
     let any = proto::ListEntriesRequest { filter, page_size: 1, ..Default::default() };

@@ -1,8 +1,8 @@
-//! The words of enums: as people type them, as messages have them, as they are shown.
+//! The words of enums: as people type them, as messages have them, and as they are shown.
 
 use clap::ValueEnum;
 
-use super::screen::Tone;
+use super::output::TextStyle;
 use crate::proto;
 
 macro_rules! words {
@@ -47,7 +47,7 @@ words! {
     }
 }
 
-/// An enum's word without its prefix; a value that this binary does not know by its number.
+/// An enum's word without its prefix; a value that this binary does not know is shown by its number.
 fn bare(known: Option<&'static str>, prefix: &str, number: i32) -> String {
     known.map_or_else(
         || format!("({number})"),
@@ -86,13 +86,13 @@ pub(super) fn source(number: i32) -> String {
 }
 
 /// The colour of a state.
-pub(super) fn tone(number: i32, expired: bool) -> Tone {
+pub(super) fn style(number: i32, expired: bool) -> TextStyle {
     match proto::EntryState::try_from(number) {
-        Ok(proto::EntryState::Completed) => Tone::Good,
-        Ok(proto::EntryState::Parked | proto::EntryState::FailedTerminal) => Tone::Bad,
-        Ok(proto::EntryState::FailedRetryable) => Tone::Doubtful,
-        Ok(proto::EntryState::InProgress) if expired => Tone::Doubtful,
+        Ok(proto::EntryState::Completed) => TextStyle::Good,
+        Ok(proto::EntryState::Parked | proto::EntryState::FailedTerminal) => TextStyle::Bad,
+        Ok(proto::EntryState::FailedRetryable) => TextStyle::Doubtful,
+        Ok(proto::EntryState::InProgress) if expired => TextStyle::Doubtful,
         Ok(proto::EntryState::InProgress | proto::EntryState::Received | proto::EntryState::Unspecified)
-        | Err(_) => Tone::Plain,
+        | Err(_) => TextStyle::Plain,
     }
 }

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-/// The words of a command line, the binary's name first, with such options behind the name of their group. What is
-/// no such option stays where it is, so that it is refused as ever.
+/// The words of a command line, the binary's name first, with the shared options moved after the name of
+/// their group. Other words stay in place, so that clap refuses them as usual.
 #[must_use]
 pub fn options_behind_group(words: Vec<OsString>, root: &Command) -> Vec<OsString> {
     let mut group = 1;
@@ -63,7 +63,7 @@ mod tests {
             ("ledger --server a:1 entries list", "ledger entries --server a:1 list"),
             // A value that looks like a command.
             ("ledger --endpoint entries entries list", "ledger entries --endpoint entries list"),
-            // These are refused, as they stand.
+            // These are refused unchanged.
             ("ledger --endpoint entries list", "ledger --endpoint entries list"),
             ("ledger --own x entries list", "ledger --own x entries list"),
             ("ledger --json serve", "ledger --json serve"),

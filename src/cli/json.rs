@@ -15,7 +15,7 @@ pub(super) fn value<M: Message>(name: &str, message: &M) -> Result<serde_json::V
     let made = || {
         let pool = pool()?;
         let full = format!("idempotency.ledger.v1.{name}");
-        let descriptor = pool.get_message_by_name(&full).ok_or_else(|| format!("there is no {full}"))?;
+        let descriptor = pool.get_message_by_name(&full).ok_or_else(|| format!("{full} is not known"))?;
         let bytes = message.encode_to_vec();
         let dynamic = DynamicMessage::decode(descriptor, &bytes[..]).map_err(|error| error.to_string())?;
         serde_json::to_value(dynamic).map_err(|error| error.to_string())
@@ -28,7 +28,7 @@ pub(super) fn text<M: Message>(name: &str, message: &M) -> Result<String, Proble
     value(name, message).map(|value| value.to_string())
 }
 
-/// The same; what only would be done is marked.
+/// The same; a dry run is marked as such.
 pub(super) fn marked<M: Message>(name: &str, message: &M, dry_run: bool) -> Result<String, Problem> {
     let mut value = value(name, message)?;
     if let (true, Some(object)) = (dry_run, value.as_object_mut()) {
@@ -37,9 +37,9 @@ pub(super) fn marked<M: Message>(name: &str, message: &M, dry_run: bool) -> Resu
     Ok(value.to_string())
 }
 
-/// The same JSON with an escape for each character in its texts that a person does not see, or that does something to a
-/// terminal. JSON itself escapes those below U+0020 alone. Such a character stands only within a text, where its escape
-/// means the same.
+/// The same JSON with an escape for each invisible character of its texts, and for each that affects a
+/// terminal. JSON itself escapes only those below U+0020. Such a character occurs only within a text, where
+/// its escape means the same.
 pub(super) fn harmless(json: &str) -> Cow<'_, str> {
     let hides = |one: char| hidden(one) && one > '\u{1f}';
     if !json.contains(hides) {
@@ -49,7 +49,7 @@ pub(super) fn harmless(json: &str) -> Cow<'_, str> {
     for one in json.chars() {
         if hides(one) {
             for unit in one.encode_utf16(&mut [0; 2]) {
-                // Writing to a text does not fail.
+                // Writing to a string does not fail.
                 let _written = write!(escaped, "\\u{unit:04x}");
             }
         } else {

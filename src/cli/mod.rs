@@ -1,13 +1,14 @@
-//! The operators' command line: a client of `AdminService` like any other. It knows the wire and nothing of
-//! the server's inside.
+//! The operators' command line: a client of `AdminService` like any other. It uses the wire alone, and
+//! nothing of the server's inside.
 
-mod aside;
 mod audit;
 pub(crate) mod client;
 mod clock;
 pub(crate) mod confirm;
+pub(crate) mod connect_options;
 mod consumer;
 mod contexts;
+mod demo;
 mod entries;
 mod enums;
 mod flag_order;
@@ -15,19 +16,18 @@ mod import;
 mod json;
 mod once;
 pub(crate) mod options;
+pub(crate) mod output;
 mod policy;
 pub(crate) mod problem;
 mod progress;
-pub(crate) mod reach;
 mod replay;
 mod retention;
 pub(crate) mod retry;
 mod rights;
-pub(crate) mod screen;
+mod stderr;
 pub(crate) mod table;
 pub(crate) mod text;
 mod tokens;
-mod trial;
 
 use std::process::ExitCode;
 
@@ -35,9 +35,9 @@ use clap::{Args, Subcommand};
 use clap_complete::Shell;
 
 use self::client::Client;
-use self::options::{ContextsFile, Options, Output};
+use self::options::{ContextsFile, Options, OutputArgs};
+use self::output::Output;
 use self::problem::Problem;
-use self::screen::Screen;
 
 pub use flag_order::options_behind_group;
 pub use problem::{EXIT_CODES, Exit};
@@ -60,11 +60,11 @@ pub enum Command {
     /// Show whether the purge keeps up
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Retention(Box<Retention>),
-    /// Show and raise the offset of tokens, for a store whose clock was set back
+    /// Show and raise the token offset, for a store whose clock was set back
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Tokens(Box<Tokens>),
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
-    /// Make tokens, and look at who may do what: without a server, from the files that it reads
+    /// Make tokens, and show who may do what: without a server, from the files that it reads
     #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
     Rights(Box<RightsOf>),
     /// Make a first claim: claim a new message, complete it, and claim it again
@@ -131,7 +131,7 @@ pub struct Try {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
-    trial: trial::Trial,
+    trial: demo::Demo,
 }
 
 /// A command that runs once.
@@ -149,17 +149,17 @@ pub struct Context {
     #[command(flatten)]
     file: ContextsFile,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
     #[command(subcommand)]
     command: contexts::Command,
 }
 
-/// Runs a command; `root` is the command line that it was taken from. What is wrong goes to standard error.
+/// Runs a command; `root` is the command line that it was parsed from. Problems go to standard error.
 pub async fn run(command: Command, root: clap::Command) -> ExitCode {
     if let Command::Once(asked) = command {
         return asked.run.run(client(&asked.options)).await.into();
     }
-    screen::ended(carry_out(command, root).await.unwrap_or_else(Problem::print)).into()
+    output::ended(carry_out(command, root).await.unwrap_or_else(Problem::print)).into()
 }
 
 async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Problem> {
@@ -172,25 +172,25 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Tokens(asked) => asked.command.run(client(&asked.options)?).await,
         Command::Rights(asked) => asked.command.run(),
         Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
-        Command::Once(_) => Err(Problem::failed("`once` has exit codes of its own")),
-        Command::Context(asked) => asked.command.run(&asked.file, asked.output.screen()),
+        Command::Once(_) => Err(Problem::failed("`once` has its own exit codes")),
+        Command::Context(asked) => asked.command.run(&asked.file, asked.output.open()),
         Command::Completions { shell } => completions(shell, root),
     }
 }
 
 fn client(options: &Options) -> Result<Client, Problem> {
-    Client::new(options, options.output.screen())
+    Client::new(options, options.output.open())
 }
 
 fn completions(shell: Shell, mut root: clap::Command) -> Result<Exit, Problem> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut root, "idempotency-ledger", &mut text);
     if shell == Shell::Bash {
-        // The generator names what lies below a name with a hyphen in two ways, so that one half of the script
-        // does not find the other.
+        // The generator gives the part below a hyphenated name two different names, so that one half of the
+        // script does not find the other.
         let script = String::from_utf8_lossy(&text);
         text = script.replace("idempotency__subcmd__ledger", "idempotency__ledger").into_bytes();
     }
-    Screen::plain().bytes(&text)?;
+    Output::plain().bytes(&text)?;
     Ok(Exit::Done)
 }

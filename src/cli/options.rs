@@ -1,18 +1,19 @@
-//! The options that all commands share: which server to reach and how, which contexts there are, and how to answer.
+//! The options that all commands share: the server and how to connect to it, the contexts, and the form of
+//! the answer.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::screen::{Color, Screen};
+use super::output::{Color, Output};
 use crate::common::duration_arg::DurationArg;
 
 /// How to reach the server, and how to answer.
 #[derive(Args, Clone, Default)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// The server: http://HOST:PORT, https://HOST:PORT, or HOST:PORT; the current context is put aside then [default:
-    /// the context's, else http://127.0.0.1:50051; `bench` starts one of its own]
+    /// The server: http://HOST:PORT, https://HOST:PORT, or HOST:PORT; no context is used then [default: the
+    /// context's, else http://127.0.0.1:50051; `bench` starts a separate one]
     #[arg(
         long,
         visible_alias = "server",
@@ -70,7 +71,7 @@ pub(crate) struct Options {
         help_heading = "Server"
     )]
     pub(crate) tls_domain: Option<String>,
-    /// The token that says who you are; others on this machine may see it: rather use the two other ways
+    /// Your token; other users of this machine may see it: prefer the two other ways
     #[arg(
         long,
         global = true,
@@ -89,7 +90,7 @@ pub(crate) struct Options {
         help_heading = "Server"
     )]
     pub(crate) token_file: Option<PathBuf>,
-    /// Send the token also over http:// to another machine, where something else encrypts the way
+    /// Also send the token over http:// to another machine, where something else encrypts the connection
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_PLAINTEXT_TOKEN", help_heading = "Server")]
     #[allow(rustdoc::bare_urls, reason = "it is also the option's help")]
     pub(crate) plaintext_token: bool,
@@ -103,21 +104,22 @@ pub(crate) struct Options {
     )]
     pub(crate) timeout: Option<DurationArg>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 impl Options {
-    /// Neither a flag nor a variable says which server: a current context may, but nobody has named it here.
+    /// Whether neither a flag nor a variable names a server: a current context may, but it was not named for
+    /// this command.
     pub(crate) fn names_no_server(&self) -> bool {
         self.endpoint.is_none() && self.context.is_none()
     }
 }
 
-/// Where the contexts are.
+/// The path of the contexts file.
 #[derive(Args, Clone, Default)]
 #[group(skip)]
 pub(crate) struct ContextsFile {
-    /// The file of contexts [default: idempotency-ledger/contexts.toml in `XDG_CONFIG_HOME`, else in ~/.config]
+    /// The contexts file [default: idempotency-ledger/contexts.toml in `XDG_CONFIG_HOME`, else in ~/.config]
     #[arg(
         long,
         global = true,
@@ -128,17 +130,17 @@ pub(crate) struct ContextsFile {
     pub(crate) contexts_file: Option<PathBuf>,
 }
 
-/// How to answer.
+/// The form of the answer.
 #[derive(Args, Clone, Default)]
 #[group(skip)]
-pub(crate) struct Output {
+pub(crate) struct OutputArgs {
     /// Answer as canonical proto3 JSON: one document, or one a line where there are many
     #[arg(long, global = true, env = "IDEMPOTENCY_LEDGER_JSON", help_heading = "Output")]
     json: bool,
-    /// Tables as wide as they get; else long names are shortened to fit the terminal
+    /// Tables at their full width; otherwise long names are shortened to fit the terminal
     #[arg(long, global = true, help_heading = "Output")]
     wide: bool,
-    /// Colours; `auto` has them on a terminal unless `NO_COLOR` is set
+    /// Colours; `auto` uses them on a terminal unless `NO_COLOR` is set
     #[arg(
         long,
         global = true,
@@ -150,8 +152,8 @@ pub(crate) struct Output {
     color: Color,
 }
 
-impl Output {
-    pub(crate) fn screen(&self) -> Screen {
-        Screen::new(self.json, self.color, self.wide)
+impl OutputArgs {
+    pub(crate) fn open(&self) -> Output {
+        Output::new(self.json, self.color, self.wide)
     }
 }

@@ -1,4 +1,4 @@
-//! What went wrong, for people: what, why, what to do next, and the exit code.
+//! Problems, for people: what is wrong, why, what to do next, and the exit code.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::aside::aside;
+use super::stderr::print_stderr;
 use super::text::clean;
 use crate::proto::{self, ErrorReason};
 
@@ -17,17 +17,17 @@ use crate::proto::{self, ErrorReason};
 pub enum Exit {
     /// It is done.
     Done = 0,
-    /// It failed or was refused, or it found what it was asked to warn of.
+    /// It failed or was refused, or it found what it was asked to warn about.
     Failed = 1,
     /// It was called wrongly, or not confirmed.
     Usage = 2,
-    /// There is no such entry or policy.
+    /// The entry or policy does not exist.
     NotFound = 3,
-    /// Somebody changed it meanwhile, or its state does not allow it.
+    /// It was changed meanwhile, or its state does not allow the change.
     Conflict = 4,
-    /// The server does not answer or cannot serve, or nobody knows whether it was done.
+    /// The server does not answer or cannot serve, or the outcome is not known.
     Unavailable = 5,
-    /// A part is done; the rest was refused or is still to do.
+    /// A part is done; the rest was refused or is still to be done.
     Partly = 6,
     /// A dry run has found a difference.
     Differs = 7,
@@ -42,7 +42,7 @@ Exit codes:
      bench: --max-p99 is exceeded, or a wrong answer was seen
   2  called wrongly, or not confirmed
   3  no such entry or policy
-  4  somebody changed it meanwhile (VERSION_MISMATCH), or its state does not allow it
+  4  it was changed meanwhile (VERSION_MISMATCH), or its state does not allow it
   5  the server cannot be reached or cannot serve, or it is unknown whether it was done
   6  partly done: some were refused, or the rest is still to do; entries list: the search was not finished
   7  policy apply --dry-run: the policies differ from the file; 0: they are equal
@@ -58,11 +58,11 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) exit: Exit,
-    /// What is wrong; empty: nothing is to be said.
+    /// What is wrong; empty if nothing must be printed.
     pub(crate) text: String,
     /// What to do next.
     pub(crate) next: Option<String>,
-    /// Of a refusal: its reason.
+    /// The reason of a refusal.
     pub(crate) reason: Option<ErrorReason>,
 }
 
@@ -83,7 +83,7 @@ impl Problem {
         Problem { next: Some(next.into()), ..self }
     }
 
-    /// A refusal that `--force` would have spared, where it is one.
+    /// A refusal that `--force` would have avoided, if it is one.
     pub(crate) fn forcible(self) -> Problem {
         if self.reason != Some(ErrorReason::StateNotAllowed) {
             return self;
@@ -93,13 +93,13 @@ impl Problem {
         )
     }
 
-    /// Prints it, and gives the exit code.
+    /// Prints it, and returns the exit code.
     pub(crate) fn print(self) -> Exit {
         if !self.text.is_empty() {
-            aside(&format!("error: {}", self.text));
+            print_stderr(&format!("error: {}", self.text));
         }
         if let Some(next) = self.next {
-            aside(&format!("  next: {next}"));
+            print_stderr(&format!("  next: {next}"));
         }
         self.exit
     }
@@ -116,7 +116,7 @@ impl Problem {
     }
 }
 
-/// Standard output was closed: whoever read it has seen enough.
+/// Standard output was closed: its reader needs no more.
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Problem {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -126,7 +126,7 @@ impl From<io::Error> for Problem {
     }
 }
 
-/// The fields of a policy that the server refuses, each with what is wrong, under their names in a file.
+/// The fields of a policy that the server refuses, each with its fault, under their names in a file.
 pub(crate) fn violations(status: &Status) -> Vec<String> {
     let details = status.get_error_details();
     let all = details.bad_request().map(|bad| &bad.field_violations[..]).unwrap_or_default();
@@ -134,15 +134,15 @@ pub(crate) fn violations(status: &Status) -> Vec<String> {
     of_policy.map(|(field, description)| clean(&format!("{field}: {description}"))).collect()
 }
 
-/// The reason that an error carries: its bare word, and what the word stands for, which only a newer server knows
-/// where it is `Unspecified`.
+/// The reason of an error: its bare word, and its enum value, which is `Unspecified` if only a newer server
+/// knows the word.
 pub(crate) fn reason(status: &Status) -> Option<(String, ErrorReason)> {
     let details = status.get_error_details();
     let word = &details.error_info().filter(|info| info.domain == proto::ERROR_DOMAIN)?.reason;
     Some((clean(word), ErrorReason::from_word(word).unwrap_or_default()))
 }
 
-/// What one entry of many was refused for, in one line.
+/// Why one entry of many was refused, in one line.
 pub(crate) fn rejected(rejected: &proto::Rejected) -> String {
     let word = rejected.reason().as_str_name().trim_start_matches("ERROR_REASON_");
     let mut text = format!("{word}: {}", clean(&rejected.message));
@@ -152,7 +152,7 @@ pub(crate) fn rejected(rejected: &proto::Rejected) -> String {
     text
 }
 
-/// An error with all its causes, which say more than it.
+/// An error with all its causes, which are more specific than the error itself.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -229,7 +229,7 @@ const TIMED_OUT: &str = "timed out; nothing was changed; raise --timeout";
 
 fn hint(reason: ErrorReason) -> Option<&'static str> {
     Some(match reason {
-        ErrorReason::VersionMismatch => "somebody changed it: look again with `get`, then decide again",
+        ErrorReason::VersionMismatch => "it was changed: look again with `get`, then decide again",
         ErrorReason::StateNotAllowed => "look at it with `entries get`",
         ErrorReason::TooRecent => "try again in a minute",
         ErrorReason::EntryNotFound => {
@@ -260,7 +260,7 @@ fn hint(reason: ErrorReason) -> Option<&'static str> {
         ErrorReason::StoreClockAhead => {
             "set the database's clock right; if it is right, accept it with `migrate --accept-clock`"
         }
-        // Of what only looks. Each change says how to repeat it.
+        // For a call that only reads. Each change explains how to repeat it.
         ErrorReason::OutcomeUnknown => "nothing was changed: try again",
         ErrorReason::DeadlineExceeded | ErrorReason::Cancelled => TIMED_OUT,
         ErrorReason::Unimplemented => "the server is older than this command line",

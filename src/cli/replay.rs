@@ -5,9 +5,9 @@ use clap::{Args, Subcommand};
 use super::client::Client;
 use super::confirm::confirm;
 use super::enums;
+use super::output::TextStyle;
 use super::problem::{Exit, Problem};
-use super::retry::{self, Known};
-use super::screen::Tone;
+use super::retry::{self, ConfirmedAnswer};
 use super::table::{Cell, Table};
 use super::text::{clean, duration, quoted, when};
 use crate::common::duration_arg::DurationArg;
@@ -18,24 +18,24 @@ const PAGE: i32 = 100;
 /// The commands.
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Create a replay run: a namespace of its own for the entries of a replay
+    /// Create a replay run: a separate namespace for the entries of a replay
     Create(Create),
-    /// Close a run before its time: nothing more is granted or suppressed in it, for ever
+    /// Close a run early: nothing more is granted or suppressed in it
     Close(Close),
-    /// List the runs of a consumer, and what their entries have come to
+    /// List the runs of a consumer, and the states of their entries
     List(List),
 }
 
 /// Which run.
 #[derive(Args)]
 struct Run {
-    /// The consumer, and the run's name: letters, digits, `.`, `_` and `-`, 64 at the most
+    /// The consumer, and the run's name: letters, digits, `.`, `_` and `-`, at most 64
     #[arg(num_args = 2, required = true, value_names = ["CONSUMER", "RUN"])]
     words: Vec<String>,
     /// Why, for the audit
     #[arg(long)]
     reason: String,
-    /// An id of your own; the same command with it changes nothing more [default: a random one]
+    /// Your own id of the request; a repeat with it changes nothing more [default: a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Run {
 pub(super) struct Create {
     #[command(flatten)]
     run: Run,
-    /// How long the run is open, at most the consumer's retention [default: that]
+    /// How long the run is open, at most the consumer's retention [default: the retention]
     #[arg(long, value_name = "DURATION")]
     ends_in: Option<DurationArg>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Create {
 pub(super) struct Close {
     #[command(flatten)]
     run: Run,
-    /// Do it without being asked
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
@@ -98,8 +98,15 @@ impl Create {
             async move { admin.create_replay_run(request).await }
         };
         let known = retry::until_known(call).await;
-        let Known { answer, repeated } = known.map_err(|status| problem(&status, &request.request_id))?;
-        told(client, "CreateReplayRunResponse", &answer, answer.run.as_ref(), answer.replayed && !repeated)
+        let ConfirmedAnswer { answer, repeated } =
+            known.map_err(|status| problem(&status, &request.request_id))?;
+        print_change(
+            client,
+            "CreateReplayRunResponse",
+            &answer,
+            answer.run.as_ref(),
+            answer.replayed && !repeated,
+        )
     }
 }
 
@@ -119,22 +126,29 @@ impl Close {
             async move { admin.close_replay_run(request).await }
         };
         let known = retry::until_known(call).await;
-        let Known { answer, repeated } = known.map_err(|status| problem(&status, &request.request_id))?;
-        told(client, "CloseReplayRunResponse", &answer, answer.run.as_ref(), answer.replayed && !repeated)
+        let ConfirmedAnswer { answer, repeated } =
+            known.map_err(|status| problem(&status, &request.request_id))?;
+        print_change(
+            client,
+            "CloseReplayRunResponse",
+            &answer,
+            answer.run.as_ref(),
+            answer.replayed && !repeated,
+        )
     }
 }
 
-/// What became of a change.
-fn told<M: prost::Message>(
+/// Prints the outcome of a change.
+fn print_change<M: prost::Message>(
     client: &Client,
     name: &str,
     answer: &M,
     run: Option<&proto::ReplayRun>,
     replayed: bool,
 ) -> Result<Exit, Problem> {
-    let screen = client.screen;
-    if screen.json() {
-        screen.message(name, answer)?;
+    let output = client.output;
+    if output.json() {
+        output.message(name, answer)?;
         return Ok(Exit::Done);
     }
     let run = run.cloned().unwrap_or_default();
@@ -144,7 +158,7 @@ fn told<M: prost::Message>(
         (None, None) => enums::replay_mode(run.mode),
     };
     let again = if replayed { " (it had been done before; this repeat changed nothing)" } else { "" };
-    screen.line(&format!("{} {}: {stands}{again}", clean(&run.consumer), clean(&run.replay_run)))?;
+    output.line(&format!("{} {}: {stands}{again}", clean(&run.consumer), clean(&run.replay_run)))?;
     Ok(Exit::Done)
 }
 
@@ -163,7 +177,7 @@ impl List {
         let mut admin = client.connect().await?;
         let mut request =
             proto::ListReplayRunsRequest { consumer: self.consumer, page_size: PAGE, ..Default::default() };
-        let screen = client.screen.listing();
+        let output = client.output.listing();
         let mut table = Table::new(&["RUN", "MODE", "STATE", "CREATED", "ENDS", "ENTRIES", "REASON"]);
         let mut printed = 0;
         loop {
@@ -171,8 +185,8 @@ impl List {
             let page = page.map_err(|status| Problem::of(&status))?.into_inner();
             for run in &page.runs {
                 printed += 1;
-                if screen.json() {
-                    screen.message("ReplayRun", run)?;
+                if output.json() {
+                    output.message("ReplayRun", run)?;
                 } else {
                     table.row(row(run));
                 }
@@ -183,9 +197,9 @@ impl List {
             request.page_token = page.next_page_token;
         }
         if printed == 0 {
-            screen.note("the consumer has no replay run");
-        } else if !screen.json() {
-            table.print(screen)?;
+            output.note("the consumer has no replay run");
+        } else if !output.json() {
+            table.print(output)?;
         }
         Ok(Exit::Done)
     }
@@ -193,10 +207,10 @@ impl List {
 
 fn row(run: &proto::ReplayRun) -> Vec<Cell> {
     let time = |at: &Option<prost_types::Timestamp>| at.as_ref().map_or_else(|| "-".to_owned(), when);
-    let (state, tone) = match (run.open, &run.closed_at) {
-        (true, _) => ("open", Tone::Good),
-        (false, Some(_)) => ("closed", Tone::Plain),
-        (false, None) => ("over", Tone::Plain),
+    let (state, style) = match (run.open, &run.closed_at) {
+        (true, _) => ("open", TextStyle::Good),
+        (false, Some(_)) => ("closed", TextStyle::Plain),
+        (false, None) => ("over", TextStyle::Plain),
     };
     let entries: Vec<String> =
         run.states.iter().map(|one| format!("{} {}", one.count, enums::state(one.state))).collect();
@@ -204,7 +218,7 @@ fn row(run: &proto::ReplayRun) -> Vec<Cell> {
     vec![
         clean(&run.replay_run).into(),
         enums::replay_mode(run.mode).into(),
-        Cell::new(state, tone),
+        Cell::new(state, style),
         time(&run.created_at).into(),
         time(&run.ends_at).into(),
         entries.into(),

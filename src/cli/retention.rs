@@ -4,8 +4,8 @@ use clap::Subcommand;
 
 use super::client::Client;
 use super::clock;
+use super::output::{Output, TextStyle};
 use super::problem::{Exit, Problem};
-use super::screen::{Screen, Tone};
 use super::table::Table;
 use super::text::{ago, clean, counted, rough};
 use crate::proto;
@@ -13,7 +13,8 @@ use crate::proto;
 /// The commands.
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Tell what waits for the purge and what each server did; exits with 1 when it falls behind
+    /// Show the backlog of the purge and the progress of each server; exits with 1 when the purge falls
+    /// behind
     Status,
 }
 
@@ -24,26 +25,26 @@ impl Command {
         let asked = admin.get_retention_status(client.request(proto::GetRetentionStatusRequest {})).await;
         let status = asked.map_err(|status| Problem::of(&status))?.into_inner();
         let exit = if status.falling_behind { Exit::Failed } else { Exit::Done };
-        let screen = client.screen;
-        if screen.json() {
-            screen.message("GetRetentionStatusResponse", &status)?;
+        let output = client.output;
+        if output.json() {
+            output.message("GetRetentionStatusResponse", &status)?;
             return Ok(exit);
         }
-        lines(screen, &status).iter().try_for_each(|line| screen.line(line))?;
+        lines(output, &status).iter().try_for_each(|line| output.line(line))?;
         Ok(exit)
     }
 }
 
-fn lines(screen: Screen, status: &proto::GetRetentionStatusResponse) -> Vec<String> {
+fn lines(output: Output, status: &proto::GetRetentionStatusResponse) -> Vec<String> {
     let least = if status.due_is_lower_bound { "at least " } else { "" };
     let oldest = status
         .oldest_due_age
         .as_ref()
         .map_or_else(String::new, |age| format!(", the oldest for {}", rough(age.seconds)));
     let verdict = if status.falling_behind {
-        screen.toned("the purge falls behind: more is due than it forgets", Tone::Bad)
+        output.styled("the purge falls behind: more is due than it forgets", TextStyle::Bad)
     } else {
-        screen.toned("the purge keeps up", Tone::Good)
+        output.styled("the purge keeps up", TextStyle::Good)
     };
     let mut lines = vec![
         format!("{least}{} for the purge{oldest}", counted(status.due, "entry waits", "entries wait")),
@@ -69,7 +70,7 @@ fn lines(screen: Screen, status: &proto::GetRetentionStatusResponse) -> Vec<Stri
             error.into(),
         ]);
     }
-    lines.extend(table.lines(screen));
+    lines.extend(table.lines(output));
     lines
 }
 
@@ -96,7 +97,7 @@ mod tests {
             as_of: at(1_000),
         };
         assert_eq!(
-            lines(Screen::plain(), &status),
+            lines(Output::plain(), &status),
             [
                 "at least 100000 entries wait for the purge, the oldest for 2h 1m",
                 "the purge falls behind: more is due than it forgets",
@@ -106,7 +107,7 @@ mod tests {
         );
         let idle = proto::GetRetentionStatusResponse { due: 1, ..Default::default() };
         assert_eq!(
-            lines(Screen::plain(), &idle),
+            lines(Output::plain(), &idle),
             ["1 entry waits for the purge", "the purge keeps up", "no server was heard of for a day"]
         );
     }

@@ -1,5 +1,5 @@
-//! Repeating the identical request after an unknown outcome, with a bound. Each change has an id of its own,
-//! so that a repeat changes nothing that was done.
+//! Repeats the identical request after an unknown outcome, with a bound. Each change has its own id, so that
+//! a repeat changes nothing that was done.
 
 use std::time::Duration;
 
@@ -13,31 +13,33 @@ use crate::proto::ErrorReason;
 const TIMES_MAX: u32 = 5;
 const WAIT_FIRST: Duration = Duration::from_millis(100);
 const TOTAL_MAX: Duration = Duration::from_mins(1);
-/// Between two calls of which one must be confirmed, and how long each of them may take.
+/// The longest wait between two calls of which one must be confirmed, and the longest time of each.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// An id for a request that the operator named none for.
+/// An id for a request, if the operator named none.
 pub(crate) fn id() -> String {
     random::id().to_string()
 }
 
-/// An answer that was waited for.
-pub(crate) struct Known<T> {
+/// An answer after an unknown outcome was resolved.
+pub(crate) struct ConfirmedAnswer<T> {
     pub(crate) answer: T,
-    /// It took more than one call.
+    /// More than one call was needed.
     pub(crate) repeated: bool,
 }
 
-/// Calls, and calls again for as long as nobody knows what became of it.
-pub(crate) async fn until_known<T, F>(mut call: impl FnMut() -> F) -> Result<Known<T>, Status>
+/// Calls, and repeats the call while its outcome is unknown.
+pub(crate) async fn until_known<T, F>(mut call: impl FnMut() -> F) -> Result<ConfirmedAnswer<T>, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
     let (began, mut wait, mut times) = (Instant::now(), WAIT_FIRST, 1);
     loop {
         match call().await {
-            Ok(response) => return Ok(Known { answer: response.into_inner(), repeated: times > 1 }),
+            Ok(response) => {
+                return Ok(ConfirmedAnswer { answer: response.into_inner(), repeated: times > 1 });
+            }
             Err(status) if !unknown(&status) || times == TIMES_MAX || began.elapsed() > TOTAL_MAX => {
                 return Err(status);
             }
@@ -72,20 +74,20 @@ where
     }
 }
 
-/// The identical call helps later.
+/// The refusal is for load: the identical call helps later.
 fn is_refused_for_load(status: &Status) -> bool {
     let load = [ErrorReason::Overloaded, ErrorReason::QuotaExceeded];
     reason(status).is_some_and(|(_, reason)| load.contains(&reason))
 }
 
-/// It may have been done, or another server may be able to do it.
+/// Whether the call may have been applied, or another server may be able to apply it.
 pub(crate) fn unknown(status: &Status) -> bool {
     match reason(status) {
         Some((_, reason)) => {
             let elsewhere = [ErrorReason::StoreUnavailable, ErrorReason::Draining];
             reason.outcome_unknown() || elsewhere.contains(&reason)
         }
-        // The connection, or something on the way, broke.
+        // The connection, or a hop on the way, failed.
         None => matches!(
             status.code(),
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown | Code::Internal

@@ -1,4 +1,4 @@
-//! `rights`: the files by which a server knows callers, looked at without a server.
+//! `rights`: reads the server's credential files, without a server.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::clock;
+use super::output::{Color, Output};
 use super::problem::{Exit, Problem};
-use super::screen::{Color, Screen};
 use crate::common::duration_arg::DurationArg;
 use crate::identity::{Ending, NewToken, Rights, Rpc, Tokens, Whose};
 
-/// How long a token may live that has an end.
+/// How long a token with an end may be valid.
 const EXPIRES: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(3_650 * 24);
 
 /// The commands.
 #[derive(Subcommand)]
 #[allow(clippy::doc_markdown, rustdoc::bare_urls, reason = "each text is also its command's help")]
 pub(super) enum Command {
-    /// Tell whether a principal may do something, and by which line; exits with 1 when it may not
+    /// Show whether a principal may do something, and by which line; exits with 1 when it may not
     Check {
         #[command(flatten)]
         files: RightsFile,
-        /// Who: as logs and audit events name principals, such as token:payments or spiffe://shop/checkout
+        /// The principal, as logs and audit events name it, such as token:payments or spiffe://shop/checkout
         principal: String,
-        /// The consumer; *: all consumers at once
+        /// The consumer; * for all consumers
         consumer: String,
         /// The RPC, such as Claim or ListEntries
         rpc: String,
@@ -34,30 +34,30 @@ pub(super) enum Command {
         #[arg(long, env = "IDEMPOTENCY_LEDGER_TOKENS_FILE", value_name = "FILE")]
         tokens_file: Option<PathBuf>,
         #[command(flatten)]
-        output: Output,
+        output: JsonArg,
     },
-    /// Tell what is wrong with the files, and what looks like a slip of the pen
+    /// Show what is wrong with the files, and what looks like a typing mistake
     Lint {
         #[command(flatten)]
         files: RightsFile,
-        /// The server's file of tokens, to compare the two
+        /// The server's file of tokens, to compare both files
         #[arg(long, env = "IDEMPOTENCY_LEDGER_TOKENS_FILE", value_name = "FILE")]
         tokens_file: Option<PathBuf>,
         /// Exit with 1 when there are warnings
         #[arg(long)]
         strict: bool,
         #[command(flatten)]
-        output: Output,
+        output: JsonArg,
     },
-    /// Make a bearer token: it is printed this once, with the line for the server's file of tokens
+    /// Make a bearer token: it is printed only now, with the line for the server's file of tokens
     Token {
-        /// Whom it stands for: the principal is token:NAME
+        /// The name of its principal: token:NAME
         name: String,
-        /// When it ends, from now on, such as 90d: 1m to 3650d. Unset: it does not end
+        /// How long it is valid, such as 90d: 1m to 3650d. Unset: it does not end
         #[arg(long, value_name = "DURATION")]
         expires: Option<DurationArg>,
         #[command(flatten)]
-        output: Output,
+        output: JsonArg,
     },
 }
 
@@ -69,17 +69,17 @@ pub(super) struct RightsFile {
     rights_file: PathBuf,
 }
 
-/// How to answer.
+/// The form of the answer.
 #[derive(Args)]
-pub(super) struct Output {
+pub(super) struct JsonArg {
     /// Answer with JSON
     #[arg(long, env = "IDEMPOTENCY_LEDGER_JSON", help_heading = "Output")]
     json: bool,
 }
 
-impl Output {
-    fn screen(&self) -> Screen {
-        Screen::new(self.json, Color::Auto, true)
+impl JsonArg {
+    fn open(&self) -> Output {
+        Output::new(self.json, Color::Auto, true)
     }
 }
 
@@ -88,13 +88,13 @@ impl Command {
         match self {
             Command::Check { files, principal, consumer, rpc, tokens_file, output } => {
                 let tokens = tokens_file.as_deref();
-                check(&files.rights_file, tokens, (&principal, &consumer, &rpc), output.screen())
+                check(&files.rights_file, tokens, (&principal, &consumer, &rpc), output.open())
             }
             Command::Lint { files, tokens_file, strict, output } => {
-                lint(&files.rights_file, tokens_file.as_deref(), strict, output.screen())
+                lint(&files.rights_file, tokens_file.as_deref(), strict, output.open())
             }
             Command::Token { name, expires, output } => {
-                token(&name, expires.map(Duration::from), output.screen())
+                token(&name, expires.map(Duration::from), output.open())
             }
         }
     }
@@ -104,7 +104,7 @@ fn check(
     file: &Path,
     tokens: Option<&Path>,
     (principal, consumer, rpc): (&str, &str, &str),
-    screen: Screen,
+    output: Output,
 ) -> Result<Exit, Problem> {
     let rights = read(file, "--rights-file", Rights::read)?;
     let tokens = tokens.map(|path| read(path, "--tokens-file", Tokens::read)).transpose()?;
@@ -122,14 +122,14 @@ fn check(
     let mut ending = tokens.map_or_else(Vec::new, |tokens| tokens.ending(now()));
     ending.retain(|one| one.principal == principal);
     let ending: Vec<String> = ending.iter().map(Ending::to_string).collect();
-    if screen.json() {
+    if output.json() {
         let answer = json!({
             "allowed": line.is_some(),
             "needs": needs.word(),
             "line": line,
             "warnings": ending,
         });
-        screen.line(&answer.to_string())?;
+        output.line(&answer.to_string())?;
         return Ok(exit);
     }
     let on = match whose {
@@ -139,37 +139,37 @@ fn check(
     };
     let asked = format!("{principal}, {name} for {on}: needs `{needs}`");
     match line {
-        Some(line) => screen.line(&format!("yes: {asked}; {}, line {line}", file.display()))?,
-        None => screen.line(&format!("no: {asked}; no line of {} gives it", file.display()))?,
+        Some(line) => output.line(&format!("yes: {asked}; {}, line {line}", file.display()))?,
+        None => output.line(&format!("no: {asked}; no line of {} gives it", file.display()))?,
     }
     for text in &ending {
-        screen.line(text)?;
+        output.line(text)?;
     }
     Ok(exit)
 }
 
-fn lint(file: &Path, tokens: Option<&Path>, strict: bool, screen: Screen) -> Result<Exit, Problem> {
+fn lint(file: &Path, tokens: Option<&Path>, strict: bool, output: Output) -> Result<Exit, Problem> {
     let rights = read(file, "--rights-file", Rights::read)?;
     let tokens = tokens.map(|path| read(path, "--tokens-file", Tokens::read)).transpose()?;
     let warnings = rights.lint(tokens.as_ref(), now());
     let exit = if strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done };
-    if screen.json() {
+    if output.json() {
         let warnings: Vec<_> =
             warnings.iter().map(|one| json!({ "line": one.line, "text": one.text })).collect();
-        screen.line(&json!({ "warnings": warnings }).to_string())?;
+        output.line(&json!({ "warnings": warnings }).to_string())?;
         return Ok(exit);
     }
     for one in &warnings {
         let place = one.line.map_or_else(String::new, |line| format!(", line {line}"));
-        screen.line(&format!("{}{place}: {}", file.display(), one.text))?;
+        output.line(&format!("{}{place}: {}", file.display(), one.text))?;
     }
     if warnings.is_empty() {
-        screen.note("nothing is odd");
+        output.note("nothing is odd");
     }
     Ok(exit)
 }
 
-fn token(name: &str, expires: Option<Duration>, screen: Screen) -> Result<Exit, Problem> {
+fn token(name: &str, expires: Option<Duration>, output: Output) -> Result<Exit, Problem> {
     if let Some(after) = expires.filter(|after| !EXPIRES.contains(after)) {
         let said = DurationArg::from(after);
         return Err(Problem::usage(format!("--expires: is {said}, must be 1m to 3650d")));
@@ -177,21 +177,21 @@ fn token(name: &str, expires: Option<Duration>, screen: Screen) -> Result<Exit, 
     let expires = expires.map(|after| now().saturating_add(after.as_secs()));
     let NewToken { token, hash, principal, line } =
         NewToken::until(name, expires).map_err(|text| Problem::usage(format!("NAME: {text}")))?;
-    if screen.json() {
+    if output.json() {
         let answer = json!({ "token": token, "hash": hash, "principal": principal, "line": line });
-        screen.line(&answer.to_string())?;
+        output.line(&answer.to_string())?;
         return Ok(Exit::Done);
     }
-    screen.line(&token)?;
-    screen.note(&format!(
+    output.line(&token)?;
+    output.note(&format!(
         "This is the token of {principal}; it is not shown again. Keep it in a file that only its holder can read.\n\
-         For the server's tokens_file, below [tokens] (a second hash beside it, while a token is replaced):\n\
+         For the server's tokens_file, below [tokens] (with a second hash next to it while a token is replaced):\n\
          {line}"
     ));
     Ok(Exit::Done)
 }
 
-/// Seconds since 1970 by this machine's clock, by which a server judges tokens too.
+/// Seconds since 1970 by this machine's clock, by which a server checks tokens too.
 fn now() -> u64 {
     u64::try_from(clock::now().seconds).unwrap_or_default()
 }

@@ -1,38 +1,38 @@
-//! Aligned columns. The last one takes what the terminal leaves it.
+//! Aligned columns. The last one gets the rest of the terminal's width.
 
 use console::{measure_text_width, truncate_str};
 
+use super::output::{Output, TextStyle};
 use super::problem::Problem;
-use super::screen::{Screen, Tone};
 
 const GAP: usize = 2;
-/// The last column is never shorter than this: lines wrap rather.
+/// The last column is never narrower than this: lines wrap instead.
 const LAST_MIN: usize = 16;
-/// Nor are columns shortened below this.
+/// Other columns are not narrower than this.
 const SHORT_MIN: usize = 12;
 
-/// A field: its text, cleaned before, and its colour.
+/// A field: its text, already cleaned, and its style.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
-    tone: Tone,
+    style: TextStyle,
 }
 
 impl Cell {
-    pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Cell {
-        Cell { text: text.into(), tone }
+    pub(crate) fn new(text: impl Into<String>, style: TextStyle) -> Cell {
+        Cell { text: text.into(), style }
     }
 }
 
 impl From<String> for Cell {
     fn from(text: String) -> Cell {
-        Cell::new(text, Tone::Plain)
+        Cell::new(text, TextStyle::Plain)
     }
 }
 
 impl From<&str> for Cell {
     fn from(text: &str) -> Cell {
-        Cell::new(text, Tone::Plain)
+        Cell::new(text, TextStyle::Plain)
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(headings: &[&str]) -> Table {
-        let headings = headings.iter().map(|word| Cell::new(*word, Tone::Faint)).collect();
+        let headings = headings.iter().map(|word| Cell::new(*word, TextStyle::Faint)).collect();
         Table { rows: vec![headings], indent: "" }
     }
 
@@ -62,15 +62,15 @@ impl Table {
         self.rows.push(cells);
     }
 
-    pub(crate) fn lines(&self, screen: Screen) -> Vec<String> {
-        self.fitted(screen, screen.width())
+    pub(crate) fn lines(&self, output: Output) -> Vec<String> {
+        self.fitted(output, output.width())
     }
 
-    pub(crate) fn print(&self, screen: Screen) -> Result<(), Problem> {
-        self.lines(screen).iter().try_for_each(|line| screen.line(line))
+    pub(crate) fn print(&self, output: Output) -> Result<(), Problem> {
+        self.lines(output).iter().try_for_each(|line| output.line(line))
     }
 
-    fn fitted(&self, screen: Screen, width: Option<usize>) -> Vec<String> {
+    fn fitted(&self, output: Output, width: Option<usize>) -> Vec<String> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widest = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -86,13 +86,13 @@ impl Table {
             for (column, cell) in row.iter().enumerate() {
                 if column + 1 == columns {
                     let room = width.map_or(usize::MAX, |width| width.saturating_sub(used).max(LAST_MIN));
-                    line.push_str(&screen.toned(&truncate_str(&cell.text, room, "…"), cell.tone));
+                    line.push_str(&output.styled(&truncate_str(&cell.text, room, "…"), cell.style));
                     continue;
                 }
                 let wide = widths.get(column).copied().unwrap_or(0);
                 let text = shortened(&cell.text, wide);
                 let pad = wide.saturating_sub(measure_text_width(&text)) + GAP;
-                line.push_str(&screen.toned(&text, cell.tone));
+                line.push_str(&output.styled(&text, cell.style));
                 line.push_str(&" ".repeat(pad));
                 used += wide + GAP;
             }
@@ -102,7 +102,7 @@ impl Table {
     }
 }
 
-/// Takes from the widest columns, but for the last one, what the terminal does not have.
+/// Narrows the widest columns, except for the last one, by what the terminal lacks.
 fn narrow(widths: &mut [usize], width: usize) {
     let Some((last, others)) = widths.split_last_mut() else { return };
     loop {
@@ -115,7 +115,7 @@ fn narrow(widths: &mut [usize], width: usize) {
     }
 }
 
-/// A text with its middle left out, so that both ends, which tell names apart, are seen.
+/// A text without its middle, so that both ends stay, which distinguish names.
 fn shortened(text: &str, room: usize) -> String {
     if measure_text_width(text) <= room {
         return text.to_owned();
@@ -147,9 +147,9 @@ mod tests {
     fn long_names_lose_their_middle_where_the_terminal_is_narrow() {
         let mut table = Table::new(&["STATE", "ID", "ERROR"]);
         table.row(vec!["PARKED".into(), "order-0123456789-0123456789-end".into(), "no".into()]);
-        let lines = table.fitted(Screen::plain(), Some(40));
+        let lines = table.fitted(Output::plain(), Some(40));
         assert_eq!(lines[1], "PARKED  order-012345…23456789-end  no", "{lines:?}");
-        assert!(table.fitted(Screen::plain(), None)[1].contains("order-0123456789-0123456789-end"));
+        assert!(table.fitted(Output::plain(), None)[1].contains("order-0123456789-0123456789-end"));
         assert_eq!(shortened("世界世界世界", 7), "世…界");
     }
 
@@ -158,8 +158,8 @@ mod tests {
         let mut table = Table::new(&["A", "B"]);
         table.row(vec!["世界".into(), "x".into()]);
         table.row(vec!["a".into(), "a long text that does not fit".into()]);
-        let lines = table.fitted(Screen::plain(), Some(22));
+        let lines = table.fitted(Output::plain(), Some(22));
         assert_eq!(lines, ["A     B", "世界  x", "a     a long text tha…"]);
-        assert_eq!(table.fitted(Screen::plain(), None)[2], "a     a long text that does not fit");
+        assert_eq!(table.fitted(Output::plain(), None)[2], "a     a long text that does not fit");
     }
 }

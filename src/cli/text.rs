@@ -1,4 +1,4 @@
-//! Instants, durations and foreign texts, for people.
+//! Instants, durations and texts from outside, for people.
 
 use std::fmt::{Display, Write as _};
 
@@ -10,7 +10,7 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A character that a person does not see, or that does something to a terminal.
+/// Whether a character is invisible, or affects a terminal: control or bidi characters.
 pub(crate) fn hidden(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')
@@ -19,8 +19,8 @@ pub(crate) fn hidden(c: char) -> bool {
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A text of unknown origin, harmless for a terminal: no control characters, no escape sequences, nothing
-/// that turns the direction of writing.
+/// A text from outside, made harmless for a terminal: no control characters, no escape sequences, no bidi
+/// characters.
 pub(crate) fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
@@ -33,12 +33,12 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
-/// A name, quoted where it is not what it seems: with spaces at its ends, or characters that are not seen.
+/// A name, quoted where it is not what it seems: with spaces at its ends, or invisible characters.
 pub(crate) fn name(text: &str) -> String {
     if text.trim() != text || text.chars().any(hidden) { quoted(text) } else { clean(text) }
 }
 
-/// How long, in the two largest units: `45s`, `3m`, `2d 4h`.
+/// A duration in its two largest units: `45s`, `3m`, `2d 4h`.
 pub(crate) fn rough(seconds: i64) -> String {
     let two = |value: i64, large: i64, unit: &str, small: i64, rest: &str| {
         let left = value % large / small;
@@ -56,7 +56,7 @@ pub(crate) fn rough(seconds: i64) -> String {
     }
 }
 
-/// How long ago, seen from `now`.
+/// How long ago an instant was, from `now`.
 pub(crate) fn ago(instant: Option<&Timestamp>, now: &Timestamp) -> String {
     instant.map_or_else(|| "-".to_owned(), |instant| rough(now.seconds.saturating_sub(instant.seconds)))
 }
@@ -76,20 +76,20 @@ pub(crate) fn when(instant: &Timestamp) -> String {
     Timestamp { nanos: 0, ..*instant }.to_string()
 }
 
-/// A duration in the largest unit that tells it exactly: `90s`, `2m`, `7d`. A negative one, which no server
-/// sends, is not told.
+/// A duration in the largest unit that is exact: `90s`, `2m`, `7d`. A negative one, which no server sends, is
+/// empty.
 pub(crate) fn exact(duration: &Duration) -> String {
     let duration = std::time::Duration::try_from(*duration);
     duration.map_or_else(|_| "-".to_owned(), |duration| DurationArg::from(duration).to_string())
 }
 
-/// So many of something: `1 entry`, `2 entries`.
+/// A number with its noun: `1 entry`, `2 entries`.
 pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, one: &str, more: &str) -> String {
     let noun = if number == N::from(1) { one } else { more };
     format!("{number} {noun}")
 }
 
-/// As messages have it.
+/// The duration as a message.
 pub(crate) fn duration(value: std::time::Duration) -> Duration {
     Duration {
         seconds: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
@@ -97,17 +97,17 @@ pub(crate) fn duration(value: std::time::Duration) -> Duration {
     }
 }
 
-/// A word of a shell's command, to be pasted: what cannot be seen is written with its bytes, in the way
-/// that every POSIX shell reads (`$'…'` is not: dash takes it literally).
+/// A word for a shell's command, to be pasted: invisible characters are written as bytes, in the way that
+/// every POSIX shell reads (`$'…'` is not portable: dash takes it literally).
 pub(crate) fn quoted(word: &str) -> String {
     if !word.chars().any(hidden) {
         return shlex::try_quote(word).map_or_else(|_| clean(word), std::borrow::Cow::into_owned);
     }
-    // A substitution drops the line ends that end it: they stand behind it.
+    // A command substitution drops trailing line ends: they follow it.
     let body = word.trim_end_matches('\n');
     let mut text = "\"$(printf %b '".to_owned();
     for c in body.chars() {
-        // A `!` within double quotes would call up the history of bash.
+        // A `!` within double quotes would trigger bash's history expansion.
         if hidden(c) || matches!(c, '\\' | '\'' | '!') {
             for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                 let _written = write!(text, "\\0{byte:03o}");
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(quoted("it's"), "\"it's\"");
         let hidden = r#""$(printf %b 'a\0342\0200\0213b\0012\0047\0134\0033f')""#;
         assert_eq!(quoted("a\u{200b}b\n'\\\u{1b}f"), hidden);
-        // Shells read the very word.
+        // Shells read exactly the same word.
         for word in [
             "",
             "$(x)`y`",

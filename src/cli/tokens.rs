@@ -1,13 +1,14 @@
-//! `tokens`: what tokens are made of, and what helps where the store's clock is behind.
+//! `tokens`: the clock and the offset of which tokens are made, and the remedy where the store's clock is
+//! behind.
 
 use clap::{Args, Subcommand};
 use prost_types::Duration;
 
 use super::client::{Admin, Client};
 use super::confirm::confirm;
+use super::output::{Output, TextStyle};
 use super::problem::{Exit, Problem};
-use super::retry::{self, Known};
-use super::screen::{Screen, Tone};
+use super::retry::{self, ConfirmedAnswer};
 use super::text::{quoted, when};
 use crate::common::duration_arg::DurationArg;
 use crate::proto;
@@ -15,16 +16,17 @@ use crate::proto;
 /// The commands.
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Show the store's clock and what is added to it for tokens; exits with 1 when the clock is behind, or has jumped ahead
+    /// Show the store's clock and the token offset; exits with 1 when the clock is behind, or has jumped
+    /// ahead
     Show,
-    /// Raise what is added to the store's clock for tokens, where that clock was set back. It only ever goes up
+    /// Raise the token offset, where the store's clock was set back. It can never be lowered
     RaiseOffset(Raise),
 }
 
 /// `tokens raise-offset`.
 #[derive(Args)]
 pub(super) struct Raise {
-    /// By how much, such as 1h: more than the clock is behind, at most 366 days at once
+    /// By how much, such as 1h: more than the clock is behind, at most 366 days in one step
     #[arg(long, value_name = "DURATION")]
     by: DurationArg,
     /// Why, for the audit
@@ -33,11 +35,11 @@ pub(super) struct Raise {
     /// The offset that you looked at, as `tokens show` shows it [default: the present one]
     #[arg(long, value_name = "DURATION")]
     expected_offset: Option<DurationArg>,
-    /// An id of your own; the same command with it and the same --expected-offset changes nothing more [default:
-    /// a random one]
+    /// Your own id of the request; a repeat with it and the same --expected-offset changes nothing more
+    /// [default: a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Do it without being asked
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
@@ -51,7 +53,7 @@ impl Command {
     }
 }
 
-/// How it stands; nothing is changed.
+/// The present offset and clock; nothing is changed.
 async fn look(client: &Client, admin: &mut Admin) -> Result<proto::RaiseTokenOffsetResponse, Problem> {
     let request = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
     let answer = admin.raise_token_offset(client.request(request)).await;
@@ -61,26 +63,26 @@ async fn look(client: &Client, admin: &mut Admin) -> Result<proto::RaiseTokenOff
 async fn show(client: &Client) -> Result<Exit, Problem> {
     let mut admin = client.connect().await?;
     let now = look(client, &mut admin).await?;
-    let screen = client.screen;
+    let output = client.output;
     let is_sound = now.behind.is_none() && now.ahead.is_none();
     let exit = if is_sound { Exit::Done } else { Exit::Failed };
-    if screen.json() {
-        screen.message("RaiseTokenOffsetResponse", &now)?;
+    if output.json() {
+        output.message("RaiseTokenOffsetResponse", &now)?;
     } else {
-        lines(screen, &now).iter().try_for_each(|line| screen.line(line))?;
+        lines(output, &now).iter().try_for_each(|line| output.line(line))?;
     }
     Ok(exit)
 }
 
-fn lines(screen: Screen, now: &proto::RaiseTokenOffsetResponse) -> Vec<String> {
+fn lines(output: Output, now: &proto::RaiseTokenOffsetResponse) -> Vec<String> {
     let clock = now.clock.as_ref().map_or_else(|| "-".to_owned(), when);
     let mark = now.clock_mark.as_ref().map_or_else(|| "none".to_owned(), when);
     let verdict = match (&now.behind, &now.ahead) {
-        (Some(behind), _) if now.before_release => screen.toned(&before_release(behind), Tone::Bad),
+        (Some(behind), _) if now.before_release => output.styled(&before_release(behind), TextStyle::Bad),
         (Some(behind), _) => {
             let text =
                 format!("the clock is behind by {}: nothing is granted until it has caught up", span(behind));
-            screen.toned(&text, Tone::Bad)
+            output.styled(&text, TextStyle::Bad)
         }
         (None, Some(ahead)) => {
             let text = format!(
@@ -88,9 +90,9 @@ fn lines(screen: Screen, now: &proto::RaiseTokenOffsetResponse) -> Vec<String> {
                  `migrate --accept-clock`",
                 span(ahead)
             );
-            screen.toned(&text, Tone::Bad)
+            output.styled(&text, TextStyle::Bad)
         }
-        (None, None) => screen.toned("the clock is not behind", Tone::Good),
+        (None, None) => output.styled("the clock is not behind", TextStyle::Good),
     };
     vec![
         format!("the store's clock shows {clock}"),
@@ -112,7 +114,7 @@ fn offset(now: &proto::RaiseTokenOffsetResponse) -> String {
     span(&now.token_offset.unwrap_or_default())
 }
 
-/// Exact, and as flags take it.
+/// An exact duration, as flags accept it.
 fn span(duration: &Duration) -> String {
     let exact = std::time::Duration::try_from(*duration).unwrap_or_default();
     humantime::format_duration(exact).to_string()
@@ -136,9 +138,9 @@ impl Raise {
         let expected = self.expected_offset.map_or(present, Into::into);
         let by: std::time::Duration = self.by.into();
         let (from, to) = (message(expected), message(expected.saturating_add(by)));
-        let screen = client.screen;
-        for line in lines(screen, &now) {
-            screen.note(&line);
+        let output = client.output;
+        for line in lines(output, &now) {
+            output.note(&line);
         }
         if let Some(behind) = now.behind.as_ref().filter(|_| now.before_release) {
             return Err(Problem::new(Exit::Unavailable, before_release(behind)));
@@ -161,16 +163,16 @@ impl Raise {
             async move { admin.raise_token_offset(request).await }
         };
         let known = retry::until_known(call).await;
-        let Known { answer, repeated } = known.map_err(|status| problem(&status, &request))?;
-        if screen.json() {
-            screen.message("RaiseTokenOffsetResponse", &answer)?;
+        let ConfirmedAnswer { answer, repeated } = known.map_err(|status| problem(&status, &request))?;
+        if output.json() {
+            output.message("RaiseTokenOffsetResponse", &answer)?;
             return Ok(Exit::Done);
         }
         let before = answer.replayed && !repeated;
         let again = if before { " (it had been done before; this repeat changed nothing)" } else { "" };
-        screen.line(&format!("token offset: {}{again}", offset(&answer)))?;
+        output.line(&format!("token offset: {}{again}", offset(&answer)))?;
         if let Some(behind) = &answer.behind {
-            screen.note(&format!("the clock is still behind by {}: raise the offset by more", span(behind)));
+            output.note(&format!("the clock is still behind by {}: raise the offset by more", span(behind)));
         }
         Ok(Exit::Done)
     }
@@ -186,7 +188,7 @@ fn problem(status: &tonic::Status, request: &proto::RaiseTokenOffsetRequest) -> 
         ));
     }
     if problem.text.starts_with("VERSION_MISMATCH: ") {
-        return problem.next("somebody raised it: look again with `tokens show`, then decide again");
+        return problem.next("another operator raised it: look again with `tokens show`, then decide again");
     }
     problem
 }

@@ -388,10 +388,10 @@ MUTANTS = [
         ("src/server/bounded_lines.rs", '|| line.target() == "sqlx::postgres::notice";', '|| line.target() == "sqlx::postgres::notices";'),
     ]),
     Mutant("KL6", "an answer that is lost makes a plain failure of every exit code", "cli::output", [
-        ("src/cli/screen.rs", "if exit == Exit::Done { Exit::Failed } else { exit }", "Exit::Failed"),
+        ("src/cli/output.rs", "if exit == Exit::Done { Exit::Failed } else { exit }", "Exit::Failed"),
     ]),
     Mutant("KL7", "a change ends where its answer is not read", "cli::output", [
-        ("src/cli/screen.rs", "tables, unread: Unread::GoesOn }", "tables, unread: Unread::Ends }"),
+        ("src/cli/output.rs", "tables, unread: Unread::GoesOn }", "tables, unread: Unread::Ends }"),
     ]),
     Mutant("KL8", "a signal before the server serves is only counted", "process::early", [
         ("src/server/signals.rs", "if let Some(end) = taken(&early) {", "if let Some(end) = taken(&early).filter(|_| false) {"),
@@ -715,13 +715,13 @@ MUTANTS = [
         (OPERATE, "entry.unsettled() && now <", "entry.closed_by == ClosedBy::Open && now <"),
     ]),
     Mutant("B1", "the benchmark does not see two claims of one key held at once", "bench::grants", [
-        ("src/bench/grants.rs", "} else if before.live && !grant.effect_unknown {", "} else if before.live && grant.effect_unknown {"),
+        ("src/bench/safety.rs", "} else if before.live && !grant.effect_unknown {", "} else if before.live && grant.effect_unknown {"),
     ]),
     Mutant("B2", "the benchmark does not see that one of several claims at once is granted twice", "bench", [
-        ("src/bench/again.rs", "        (2.., _) => {", "        (9.., _) => {"),
+        ("src/bench/recheck.rs", "        (2.., _) => {", "        (9.., _) => {"),
     ]),
     Mutant("B3", "with a rate, latencies count from when a call was sent", "bench::pace", [
-        ("src/bench/pace.rs", "        Some(self.began + self.instant(number))", "        Some(Instant::now() - self.instant(number) + self.instant(number))"),
+        ("src/bench/pacing.rs", "        Some(self.began + self.instant(number))", "        Some(Instant::now() - self.instant(number) + self.instant(number))"),
     ]),
     Mutant("B4", "the server that the benchmark has started stays", "bench", [
         ("src/bench/own_server.rs", "        let _killed = self.child.kill();\n        let _ended = self.child.wait();\n", ""),
@@ -751,7 +751,7 @@ MUTANTS = [
         ("src/cli/contexts/choose.rs", "(Some(_), None) => None,", "(Some(_), None) => choose(options, None)?,"),
     ]),
     Mutant("N2", "a token goes to another machine in the clear", "cli::", [
-        ("src/cli/reach.rs", "!self.plaintext_token && !is_local(&uri)", "!self.plaintext_token && false"),
+        ("src/cli/connect_options.rs", "!self.plaintext_token && !is_local(&uri)", "!self.plaintext_token && false"),
     ]),
     Mutant("N3", "of two who change the contexts at once one loses", "cli::context", [
         ("src/cli/contexts/file.rs", "match file.try_lock() {", "match Ok::<(), TryLockError>(()) {"),
@@ -1529,7 +1529,7 @@ MUTANTS = [
         ("src/metrics/event_type.rs", "let labels = (&*visible(consumer), &*visible(name));", "let labels = (&*visible(consumer), name);"),
     ]),
     Mutant("N16", "JSON is written with control characters of C1", "cli::entries", [
-        ("src/cli/screen.rs", "let line = if self.json {", "let line = if self.json && text.is_empty() {"),
+        ("src/cli/output.rs", "let line = if self.json {", "let line = if self.json && text.is_empty() {"),
     ]),
     Mutant("N17", "JSON has half an escape for a character beyond U+FFFF", "cli::json", [
         ("src/cli/json.rs", "for unit in one.encode_utf16(&mut [0; 2]) {", "for unit in one.encode_utf16(&mut [0; 2]).iter().take(1) {"),
@@ -2279,7 +2279,7 @@ MUTANTS = [
         (CLI_LIST, "            page.unreadable.truncate(left - page.entries.len());\n", ""),
     ]),
     Mutant("RL7", "a list of rows that cannot be read goes on without a reader", "cli::damaged", [
-        (CLI_LIST, "    let screen = client.screen.listing();\n    if screen.json() {\n        let line", "    let screen = client.screen;\n    if screen.json() {\n        let line"),
+        (CLI_LIST, "    let output = client.output.listing();\n    if output.json() {\n        let line", "    let output = client.output;\n    if output.json() {\n        let line"),
     ]),
     Mutant("RL8", "a damaged token is called too recent", "damaged", [
         ("src/domain/delete_unreadable.rs", "shown.saturating_add(AHEAD_MAX.micros())", "shown.saturating_add(i64::MAX)"),

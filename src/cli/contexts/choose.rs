@@ -1,23 +1,23 @@
-//! Which context counts, and what is taken from it: a flag comes first, then its variable, then the context, then the
-//! default.
+//! Chooses the context, and merges the sources of each value: a flag comes first, then its variable, then the
+//! context, then the default.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::fields::{Chosen, Context, Contexts, Field, folder};
-use super::file::Place;
+use super::file::ContextsPath;
+use crate::cli::connect_options::{ConnectOptions, SourcedValue, Token};
 use crate::cli::options::Options;
 use crate::cli::problem::Problem;
-use crate::cli::reach::{Named, Reach, Token};
 use crate::cli::text::clean;
 use crate::common::duration_arg::DurationArg;
 
 const USUAL: &str = "http://127.0.0.1:50051";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How to reach the server that these options name. Who names an endpoint uses nothing of any context: its token and
-/// its key are for its own server only.
-pub(in crate::cli) fn reach(options: &Options) -> Result<Reach, Problem> {
+/// The connect options of the server that these options name. With a named endpoint no context is used: its
+/// token and its key are for its own server only.
+pub(in crate::cli) fn connect_options(options: &Options) -> Result<ConnectOptions, Problem> {
     let chosen = match (&options.endpoint, &options.context) {
         (Some(_), Some(_)) => {
             let text = "--context and --endpoint (or IDEMPOTENCY_LEDGER_CONTEXT and IDEMPOTENCY_LEDGER_ENDPOINT) both \
@@ -30,10 +30,10 @@ pub(in crate::cli) fn reach(options: &Options) -> Result<Reach, Problem> {
     merged(options, chosen.as_ref())
 }
 
-/// The context of this name; without a name the current one, if there is one.
+/// The context of this name; without a name the current one, if one is set.
 fn choose(options: &Options, name: Option<&str>) -> Result<Option<Chosen>, Problem> {
-    let place = Place::of(&options.contexts);
-    let contexts = place.as_ref().map_or_else(|| Ok(Contexts::default()), Place::read)?;
+    let place = ContextsPath::of(&options.contexts);
+    let contexts = place.as_ref().map_or_else(|| Ok(Contexts::default()), ContextsPath::read)?;
     let by = if name.is_some() { "--context" } else { "current" };
     let Some(name) = name.or(contexts.current.as_deref()) else { return Ok(None) };
     let context = find(&contexts, name, by)?.clone();
@@ -41,23 +41,25 @@ fn choose(options: &Options, name: Option<&str>) -> Result<Option<Chosen>, Probl
     Ok(Some(Chosen { name: name.to_owned(), context, folder }))
 }
 
+///
 /// # Errors
-/// There is no context of this name; `by` has named it.
+/// The context does not exist; `by` is the source of its name.
 pub(super) fn find<'c>(contexts: &'c Contexts, name: &str, by: &str) -> Result<&'c Context, Problem> {
     let known = contexts.known();
-    let unknown = || Problem::usage(format!("{by}: there is no context {:?}; {known}", clean(name)));
+    let unknown = || Problem::usage(format!("{by}: context {:?} does not exist; {known}", clean(name)));
     contexts.named.get(name).ok_or_else(unknown)
 }
 
-fn merged(options: &Options, chosen: Option<&Chosen>) -> Result<Reach, Problem> {
-    let flag =
-        |flag: &str, value: &Option<PathBuf>| value.clone().map(|value| Named { value, by: flag.to_owned() });
+fn merged(options: &Options, chosen: Option<&Chosen>) -> Result<ConnectOptions, Problem> {
+    let flag = |flag: &str, value: &Option<PathBuf>| {
+        value.clone().map(|value| SourcedValue { value, by: flag.to_owned() })
+    };
     let text = |field| chosen.and_then(|chosen| chosen.text(field));
     let path = |field| chosen.and_then(|chosen| chosen.path(field));
-    let endpoint = options.endpoint.clone().map(|value| Named { value, by: "--endpoint".to_owned() });
-    let usual = || Named { value: USUAL.to_owned(), by: "--endpoint".to_owned() };
+    let endpoint = options.endpoint.clone().map(|value| SourcedValue { value, by: "--endpoint".to_owned() });
+    let usual = || SourcedValue { value: USUAL.to_owned(), by: "--endpoint".to_owned() };
     let (mut cert, mut key) = (flag("--tls-cert", &options.tls_cert), flag("--tls-key", &options.tls_key));
-    // A certificate goes with its own key.
+    // A certificate is used only with its own key.
     if cert.is_none() && key.is_none() {
         (cert, key) = (path(Field::TlsCert), path(Field::TlsKey));
     }
@@ -69,12 +71,12 @@ fn merged(options: &Options, chosen: Option<&Chosen>) -> Result<Reach, Problem> 
     };
     let timeout = match (options.timeout, text(Field::Timeout)) {
         (Some(timeout), _) => timeout.into(),
-        (None, Some(Named { value, by })) => {
+        (None, Some(SourcedValue { value, by })) => {
             value.parse::<DurationArg>().map_err(|why| Problem::usage(format!("{by}: {why}")))?.into()
         }
         (None, None) => TIMEOUT,
     };
-    Ok(Reach {
+    Ok(ConnectOptions {
         context: chosen.map(|chosen| chosen.name.clone()),
         endpoint: endpoint.or_else(|| text(Field::Endpoint)).unwrap_or_else(usual),
         tls_ca: flag("--tls-ca", &options.tls_ca).or_else(|| path(Field::TlsCa)),
@@ -88,8 +90,9 @@ fn merged(options: &Options, chosen: Option<&Chosen>) -> Result<Reach, Problem> 
     })
 }
 
+///
 /// # Errors
-/// Nobody could be reached by this context alone.
+/// This context alone is not enough to connect.
 pub(super) fn check(chosen: &Chosen) -> Result<(), Problem> {
     merged(&Options::default(), Some(chosen))?.check().map(drop)
 }
@@ -113,25 +116,25 @@ mod tests {
         token_file = \"prod-token\"\ntimeout = \"10s\"\n[contexts.staging]\nendpoint = \"staging:1\"\n\
         token_file = \"/run/staging-token\"\nplaintext_token = true\n";
 
-    /// What is reached, in short: context, server, authority, certificate, key, name, token, timeout.
-    fn short(reach: &Reach) -> String {
-        let path = |path: &Option<Named<PathBuf>>| {
+    /// The connect options in short: context, server, authority, certificate, key, name, token, timeout.
+    fn short(connect: &ConnectOptions) -> String {
+        let path = |path: &Option<SourcedValue<PathBuf>>| {
             path.as_ref().map_or("-".to_owned(), |path| path.value.display().to_string())
         };
-        let token = match &reach.token {
+        let token = match &connect.token {
             Some(Token::Typed(token)) => token.clone(),
             Some(Token::File(file)) => file.value.display().to_string(),
             None => "-".to_owned(),
         };
         let parts = [
-            reach.context.clone().unwrap_or("-".into()),
-            reach.url(),
-            path(&reach.tls_ca),
-            path(&reach.tls_cert),
-            path(&reach.tls_key),
-            reach.tls_domain.clone().unwrap_or("-".into()),
+            connect.context.clone().unwrap_or("-".into()),
+            connect.url(),
+            path(&connect.tls_ca),
+            path(&connect.tls_cert),
+            path(&connect.tls_key),
+            connect.tls_domain.clone().unwrap_or("-".into()),
             token,
-            format!("{:?}", reach.timeout),
+            format!("{:?}", connect.timeout),
         ];
         parts.join(" ").replace("/c/", "")
     }
@@ -153,7 +156,7 @@ mod tests {
                 "--tls-ca ca --tls-domain name",
                 "prod https://prod:1 ca prod-cert prod-key name prod-token 10s".into(),
             ),
-            // A certificate goes with its own key, and never with the context's.
+            // A certificate is used with its own key, and never with the context's.
             (
                 Some("prod"),
                 "--tls-cert mine",
@@ -176,12 +179,12 @@ mod tests {
                 context: contexts.named[name].clone(),
                 folder: "/c".into(),
             });
-            let reach = merged(&options, chosen.as_ref()).unwrap();
-            assert_eq!(short(&reach), expected, "{context:?} {flags}");
+            let connect = merged(&options, chosen.as_ref()).unwrap();
+            assert_eq!(short(&connect), expected, "{context:?} {flags}");
         }
     }
 
-    /// How the server is reached, and which context counts.
+    /// The connect options, and which context is used.
     #[test]
     fn an_endpoint_puts_the_current_context_aside() {
         let folder = tempfile::tempdir().unwrap();
@@ -191,27 +194,27 @@ mod tests {
             let words = ["it", "--contexts-file", file.to_str().unwrap()];
             let words = words.into_iter().chain(flags.split_terminator(' '));
             let Typed { options } = Typed::parse_from(words);
-            let said = reach(&options).map(|reach| short(&reach));
+            let said = connect_options(&options).map(|connect| short(&connect));
             said.map_err(|problem| problem.text)
         };
         let staging = "staging http://staging:1 - - - - /run/staging-token 30s";
         assert_eq!(ask(&file, ""), Ok(staging.to_owned()));
         assert_eq!(ask(&file, "--context staging"), Ok(staging.to_owned()));
         assert!(ask(&file, "--context prod").unwrap().starts_with("prod https://prod:1 "));
-        // The same server is no exception: what is typed is all that counts.
+        // Even for the same server only what was typed counts.
         let bare = "- http://staging:1 - - - - - 30s".to_owned();
         assert_eq!(ask(&file, "--endpoint staging:1"), Ok(bare.clone()));
         assert_eq!(ask(&file, "--server staging:1"), Ok(bare.clone()));
-        // Nobody needs the file then.
+        // The file is then not needed.
         assert_eq!(ask(Path::new("/no/such/file"), "--endpoint staging:1"), Ok(bare));
         for (flags, says) in [
             ("--endpoint a:1 --context prod", "both name a server"),
-            ("--context prd", "--context: there is no context \"prd\"; there are: prod, staging"),
+            ("--context prd", "--context: context \"prd\" does not exist; there are: prod, staging"),
         ] {
             assert!(ask(&file, flags).unwrap_err().contains(says), "{flags}");
         }
         std::fs::write(&file, CONTEXTS.replacen("staging", "gone", 1)).unwrap();
-        let says = "current: there is no context \"gone\"; there are: prod, staging";
+        let says = "current: context \"gone\" does not exist; there are: prod, staging";
         assert_eq!(ask(&file, ""), Err(says.to_owned()));
         assert!(ask(Path::new("/no/such/file"), "").unwrap_err().contains("/no/such/file"));
     }

@@ -1,5 +1,6 @@
-//! Changes of a file's text, which leave all else as it stands: comments, order, blanks. Whoever writes the text reads
-//! it again first, since a file may be written in ways that these changes do not know.
+//! Edits the text of the contexts file and leaves everything else unchanged: comments, order, blank lines.
+//! The caller parses the result again before it is written, since a file may use TOML in ways that these
+//! edits do not know.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fields::Field;
 
-/// A mark that some editors set before a text.
+/// A byte order mark, which some editors write before the text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The text with this context as the current one.
@@ -17,7 +18,7 @@ pub(super) fn with_current(text: &str, name: &str) -> String {
     if let Some(found) = root_value(text, "current") {
         return replaced(text, vec![(found, value)]);
     }
-    // Whatever stands behind a section's heading belongs to the section.
+    // Text after a section's heading belongs to the section.
     let begin = text.len() - text.trim_start_matches(BYTE_ORDER_MARK).len();
     let gap = if text[begin..].is_empty() { "" } else { "\n" };
     replaced(text, vec![(begin..begin, format!("current = {value}\n{gap}"))])
@@ -27,7 +28,7 @@ pub(super) fn with_current(text: &str, name: &str) -> String {
 pub(super) fn without_current(text: &str) -> String {
     let Some(found) = root_value(text, "current") else { return text.to_owned() };
     let (begin, mut end) = (line_begin(text, found.start), line_end(text, found.end));
-    // The blank line that set it apart.
+    // The blank line that separated it.
     if begin == 0 && text[end..].starts_with('\n') {
         end += 1;
     }
@@ -65,7 +66,7 @@ pub(super) fn with_fields(text: &str, name: &str, fields: &[(Field, String)]) ->
     replaced(text, changes)
 }
 
-/// The text without a context, and without the comment that stands right above it.
+/// The text without a context, and without the comment directly above it.
 pub(super) fn without_context(text: &str, name: &str) -> String {
     let Some((heading, _)) = context(text, name) else { return text.to_owned() };
     let mut begin = line_begin(text, heading.start);
@@ -79,7 +80,7 @@ pub(super) fn without_context(text: &str, name: &str) -> String {
     replaced(text, vec![(begin..end, String::new())])
 }
 
-/// Where the comment begins that stands right above the line that begins here.
+/// Where the comment begins that is directly above the line at this position.
 fn comment_above(text: &str, mut at: usize, floor: usize) -> usize {
     while at > floor {
         let above = line_begin(text, at - 1);
@@ -91,17 +92,17 @@ fn comment_above(text: &str, mut at: usize, floor: usize) -> usize {
     at
 }
 
-/// Where a value of the top level stands.
+/// The position of a value at the top level.
 fn root_value(text: &str, word: &str) -> Option<Range<usize>> {
     let (root, _) = DeTable::parse_recoverable(text);
     Some(root.get_ref().get(word)?.span())
 }
 
-/// Fields by their names, and where their values stand.
-type Fields = Vec<(String, Range<usize>)>;
+/// Fields by name, with the positions of their values.
+type FieldRanges = Vec<(String, Range<usize>)>;
 
-/// Where a context's name stands first, and each of its values.
-fn context(text: &str, name: &str) -> Option<(Range<usize>, Fields)> {
+/// The position of a context's heading, and of each of its values.
+fn context(text: &str, name: &str) -> Option<(Range<usize>, FieldRanges)> {
     let (root, _) = DeTable::parse_recoverable(text);
     let DeValue::Table(contexts) = root.get_ref().get("contexts")?.get_ref() else { return None };
     let (key, value) = contexts.get_key_value(name)?;
@@ -110,7 +111,7 @@ fn context(text: &str, name: &str) -> Option<(Range<usize>, Fields)> {
     Some((key.span(), fields.collect()))
 }
 
-/// The text with other texts in these places.
+/// The text with these ranges replaced.
 fn replaced(text: &str, mut changes: Vec<(Range<usize>, String)>) -> String {
     let mut text = text.to_owned();
     changes.sort_by_key(|(place, _)| place.start);
@@ -124,7 +125,7 @@ fn line_begin(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Behind the end of the line.
+/// The position after the end of the line.
 fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |end| at + end + 1)
 }
@@ -143,7 +144,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// A name as a key: a point would divide it.
+/// A name as a TOML key: a point would split it.
 fn key(name: &str) -> String {
     if name.contains('.') { quoted(name) } else { name.to_owned() }
 }
@@ -175,7 +176,7 @@ mod tests {
         let set = with_fields(FILE, "prod", &fields);
         let line = "endpoint = 'https://\"c\":1' # the balancer\ntimeout = \"9s\"\n";
         assert_eq!(set, FILE.replace("endpoint = \"https://a:1\" # the balancer\n", line));
-        // A last line without an end.
+        // The last line has no line end.
         let set = with_fields(FILE, "test.1", &[(Field::PlaintextToken, "true".to_owned())]);
         assert_eq!(set, format!("{FILE}\nplaintext_token = true\n"));
         let new = with_fields(FILE, "x.y", &fields[..1]);

@@ -1,11 +1,11 @@
-//! What a context says, as a table: each field with its name.
+//! The fields of a context, as a table with their names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::reach::Named;
+use crate::cli::connect_options::SourcedValue;
 
-/// More than any name needs, and few enough for a line.
+/// The longest name of a context: more than needed, and short enough for a line.
 const NAME_MAX: usize = 64;
 
 /// A field of a context.
@@ -47,7 +47,7 @@ impl Field {
         }
     }
 
-    /// Its name in JSON, written as the messages' fields are.
+    /// Its name in JSON, in the style of the messages' fields.
     pub(super) fn camel(self) -> &'static str {
         match self {
             Field::Endpoint => "endpoint",
@@ -65,7 +65,7 @@ impl Field {
         Field::ALL.into_iter().find(|field| field.word() == word)
     }
 
-    /// It is true or false; all others are texts.
+    /// Whether it is true or false; all others are texts.
     pub(super) fn is_bool(self) -> bool {
         self == Field::PlaintextToken
     }
@@ -75,7 +75,7 @@ impl Field {
     }
 }
 
-/// What a context says; a truth value is `true` or `false`.
+/// The values of a context; a boolean is `true` or `false`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context(pub(super) BTreeMap<Field, String>);
 
@@ -93,7 +93,7 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
-    /// The names that exist, for whoever has named none of them.
+    /// The names that exist, for a caller that has named none of them.
     pub(super) fn known(&self) -> String {
         if self.named.is_empty() {
             return "there is none yet: `context set NAME --endpoint URL` adds one".to_owned();
@@ -103,7 +103,7 @@ impl Contexts {
     }
 }
 
-/// A context that was chosen, of a file in this folder.
+/// The chosen context, with the folder of its file.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
     pub(super) name: String,
@@ -112,15 +112,15 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn text(&self, field: Field) -> Option<Named<String>> {
+    pub(super) fn text(&self, field: Field) -> Option<SourcedValue<String>> {
         let value = self.context.get(field)?.to_owned();
-        Some(Named { value, by: format!("context {}: {}", self.name, field.word()) })
+        Some(SourcedValue { value, by: format!("context {}: {}", self.name, field.word()) })
     }
 
-    /// A relative path begins where the file of contexts lies.
-    pub(super) fn path(&self, field: Field) -> Option<Named<PathBuf>> {
-        let Named { value, by } = self.text(field)?;
-        Some(Named { value: self.folder.join(value), by })
+    /// A path; a relative one starts at the folder of the contexts file.
+    pub(super) fn path(&self, field: Field) -> Option<SourcedValue<PathBuf>> {
+        let SourcedValue { value, by } = self.text(field)?;
+        Some(SourcedValue { value: self.folder.join(value), by })
     }
 }
 
@@ -129,8 +129,9 @@ pub(super) fn folder(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+///
 /// # Errors
-/// It is no name of a context.
+/// The text is not a valid name of a context.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     if (1..=NAME_MAX).contains(&text.len()) && text.chars().all(fits) {

@@ -1,4 +1,5 @@
-//! Where the file of contexts is, how it is read, and how it is written: whole or not at all, by one at a time.
+//! The contexts file: where it is, how it is read, and how it is written: atomically, by one process at a
+//! time.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -13,37 +14,37 @@ use crate::cli::options::ContextsFile;
 use crate::cli::problem::Problem;
 use crate::cli::text::clean;
 
-/// Only its owner reads the folder: it tells which servers there are, and where the tokens lie.
+/// Only the owner may read the folder: the file names the servers and the token files.
 const FOLDER_MODE: u32 = 0o700;
-/// Others change the file for an instant only.
+/// Other processes hold the lock only for an instant.
 const LOCK_MAX: Duration = Duration::from_secs(5);
 const LOCK_EVERY: Duration = Duration::from_millis(10);
 
-/// Where the contexts are.
+/// The path of the contexts file.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ContextsPath {
     pub(super) path: PathBuf,
-    /// Somebody named it, so it must be there.
+    /// It was named explicitly, so the file must exist.
     named: bool,
 }
 
-impl Place {
-    /// None, where neither a flag nor the environment leads to one.
-    pub(super) fn of(file: &ContextsFile) -> Option<Place> {
+impl ContextsPath {
+    /// `None` where neither a flag nor the environment leads to a path.
+    pub(super) fn of(file: &ContextsFile) -> Option<ContextsPath> {
         if let Some(path) = &file.contexts_file {
-            return Some(Place { path: path.clone(), named: true });
+            return Some(ContextsPath { path: path.clone(), named: true });
         }
         let path = usual(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))?;
-        Some(Place { path, named: false })
+        Some(ContextsPath { path, named: false })
     }
 
-    /// The same for a change.
-    pub(super) fn to_change(file: &ContextsFile) -> Result<Place, Problem> {
-        let nowhere = "there is no folder for contexts: neither XDG_CONFIG_HOME nor HOME is set";
-        Place::of(file).ok_or_else(|| Problem::usage(nowhere).next("name a file with --contexts-file"))
+    /// The path for a change, which must be known.
+    pub(super) fn to_change(file: &ContextsFile) -> Result<ContextsPath, Problem> {
+        let nowhere = "the folder for contexts is not known: neither XDG_CONFIG_HOME nor HOME is set";
+        ContextsPath::of(file).ok_or_else(|| Problem::usage(nowhere).next("name a file with --contexts-file"))
     }
 
-    /// The contexts; none where there is no such file.
+    /// The contexts; empty if the file does not exist.
     pub(super) fn read(&self) -> Result<Contexts, Problem> {
         match fs::read_to_string(&self.path) {
             Ok(text) => self.parsed(&text),
@@ -66,13 +67,13 @@ impl Place {
         Problem::usage(clean(&format!("the file of contexts: {}: {error}", self.path.display())))
     }
 
-    /// Changes the file. `edit` is told what stands there, and gives the new text with what it shall say; the text is
-    /// written only if it does say so.
+    /// Changes the file. `edit` gets the present contexts, and returns the new text with the contexts that it
+    /// must contain; the text is written only if it parses to these.
     pub(super) fn change<T>(
         &self,
         edit: impl FnOnce(&str, &Contexts) -> Result<(String, Contexts, T), Problem>,
     ) -> Result<T, Problem> {
-        // A link stays one: its target is changed.
+        // A symbolic link stays one: its target is changed.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let failed = |error: io::Error| self.problem(&error);
         let folder = folder(&path);
@@ -83,21 +84,21 @@ impl Place {
             Err(error) if absent(&error) => String::new(),
             Err(error) => return Err(failed(error)),
         };
-        let (new, expected, told) = edit(&text, &self.parsed(&text)?)?;
+        let (new, expected, summary) = edit(&text, &self.parsed(&text)?)?;
         if parse(&new) != Ok(expected) {
             let text = format!("{}: is not written in sections [contexts.NAME]", self.path.display());
             return Err(Problem::usage(clean(&text)).next("nothing was changed: change it with an editor"));
         }
         if new != text {
             write(&path, folder, &new).map_err(failed)?;
-            // The new name of the file, too, is on the disk then.
+            // The directory is synced too, so that the new name is on the disk.
             locked.sync_all().map_err(failed)?;
         }
-        Ok(told)
+        Ok(summary)
     }
 }
 
-/// The file of this user, by the rules of the XDG base directories: a relative folder does not count.
+/// The user's own file, by the rules of the XDG base directories: a relative folder does not count.
 fn usual(config: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute(config).or_else(|| Some(absolute(home)?.join(".config")))?;
@@ -108,7 +109,7 @@ fn absent(error: &io::Error) -> bool {
     [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind())
 }
 
-/// Holds the folder, so that of two who change the file at once none undoes what the other did.
+/// Locks the folder, so that two processes that change the file concurrently do not undo each other's change.
 fn lock(folder: &Path) -> io::Result<File> {
     let file = File::open(folder)?;
     let began = Instant::now();
@@ -117,17 +118,20 @@ fn lock(folder: &Path) -> io::Result<File> {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_MAX => std::thread::sleep(LOCK_EVERY),
             Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "somebody else holds its folder locked"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "another process holds the lock of its folder",
+                ));
             }
-            // Some file systems know no locks.
+            // Some file systems do not support locks.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
 }
 
-/// Whoever reads it meanwhile sees the old text or the new one. A temporary file is its owner's alone (0600), and so is
-/// what it becomes.
+/// Writes the file atomically: a concurrent reader sees the old text or the new one. The temporary file is
+/// readable by its owner alone (0600), and so is the file that it becomes.
 fn write(path: &Path, folder: &Path, text: &str) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".contexts-").tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
@@ -161,7 +165,7 @@ mod tests {
     #[test]
     fn what_cannot_be_changed_faithfully_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { path: folder.path().join("contexts.toml"), named: true };
+        let place = ContextsPath { path: folder.path().join("contexts.toml"), named: true };
         let text = "contexts.a.endpoint = \"x:1\"\n";
         fs::write(&place.path, text).unwrap();
         let lost = |text: &str, stands: &Contexts| Ok((text.replace('a', "b"), stands.clone(), ()));

@@ -1,11 +1,11 @@
-//! A file of contexts, read strictly: what nobody knows is refused, and each fault has its line and its field.
+//! Parses the contexts file strictly: an unknown field is refused, and each fault has its line and its field.
 
 use toml::de::{DeTable, DeValue};
 
 use super::fields::{Context, Contexts, Field, name};
 use crate::common::duration_arg::DurationArg;
 
-/// What is wrong in a line.
+/// A fault in a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) line: usize,
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str) -> Result<Contexts, Vec<Fault>> {
     for error in &errors {
         reading.fault(error.span().map_or(0, |span| span.start), error.message().to_owned());
     }
-    // What cannot be parsed has no values that could be trusted.
+    // A text that cannot be parsed has no values to trust.
     if !reading.faults.is_empty() {
         return Err(reading.faults);
     }
@@ -39,12 +39,12 @@ pub(super) fn parse(text: &str) -> Result<Contexts, Vec<Fault>> {
             (word, _) => reading.fault(at, format!("{word:?}: unknown; there are current and contexts")),
         }
     }
-    // A table is read by its keys' names.
+    // A table is read in the order of its keys' names.
     reading.faults.sort_by_key(|fault| fault.line);
     if reading.faults.is_empty() { Ok(contexts) } else { Err(reading.faults) }
 }
 
-/// The number of the line that holds this byte.
+/// The number of the line with this byte.
 fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
@@ -87,7 +87,7 @@ impl Reading<'_> {
                 }
             }
         }
-        // Of what could not be read nothing is missed as well.
+        // No missing field is reported for a context that could not be read.
         if !fields.keys().any(|key| key.get_ref() == Field::Endpoint.word()) {
             self.fault(begins, format!("contexts.{name}: endpoint is missing"));
         }
@@ -101,7 +101,7 @@ impl Reading<'_> {
     }
 }
 
-/// A word that TOML takes without quotation marks.
+/// Whether TOML accepts a key without quotation marks.
 fn bare(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
@@ -109,7 +109,7 @@ fn bare(word: &str) -> bool {
 fn read(word: &str, value: &DeValue<'_>) -> Result<(Field, String), String> {
     if word == "token" {
         return Err(
-            "a token never stands here: write it to a file of its own, and name that file with token_file"
+            "a token never stands here: write it to a separate file, and name that file with token_file"
                 .to_owned(),
         );
     }
@@ -130,8 +130,9 @@ fn read(word: &str, value: &DeValue<'_>) -> Result<(Field, String), String> {
     }
 }
 
+///
 /// # Errors
-/// No server, file or duration is named so.
+/// The text is not a valid server, file or duration.
 pub(super) fn checked(field: Field, text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("is empty".to_owned());

@@ -1,4 +1,4 @@
-//! `context set`: a context is added, or changed where something is named.
+//! `context set`: adds a context, or changes its named fields.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use clap::Args;
 use super::choose::check;
 use super::edit;
 use super::fields::{Chosen, Contexts, Field, folder, name};
-use super::file::Place;
+use super::file::ContextsPath;
 use super::parse::checked;
+use crate::cli::output::Output;
 use crate::cli::problem::Problem;
-use crate::cli::screen::Screen;
 use crate::cli::text::clean;
 
 /// `context set`.
@@ -35,10 +35,10 @@ pub(in crate::cli) struct Set {
     /// The name that the server's certificate must have
     #[arg(long, value_name = "NAME")]
     tls_domain: Option<String>,
-    /// A file with the token that says who you are; the token itself never stands among the contexts
+    /// A file with your token; the token itself is never stored in the contexts file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Send the token also over http:// to another machine, where something else encrypts the way
+    /// Also send the token over http:// to another machine, where something else encrypts the connection
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[allow(rustdoc::bare_urls, reason = "it is also the option's help")]
     plaintext_token: Option<bool>,
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Set {
 }
 
 impl Set {
-    pub(super) fn run(self, place: &Place, screen: Screen) -> Result<(), Problem> {
+    pub(super) fn run(self, place: &ContextsPath, output: Output) -> Result<(), Problem> {
         let fields = self.fields()?;
         if fields.is_empty() {
             return Err(Problem::usage("nothing to set: name at least --endpoint"));
@@ -61,21 +61,21 @@ impl Set {
             let context = expected.named.entry(name.clone()).or_default();
             context.0.extend(fields.iter().cloned());
             if context.get(Field::Endpoint).is_none() {
-                let text = format!("there is no context {name:?} yet, and a new one needs --endpoint");
+                let text = format!("context {name:?} does not exist yet, and a new one needs --endpoint");
                 return Err(Problem::usage(format!("{text}; {}", contexts.known())));
             }
             let chosen = Chosen { name: name.clone(), context: context.clone(), folder: folder.to_owned() };
             check(&chosen)?;
-            let told = (is_new, chosen, unused(contexts, &name));
-            Ok((edit::with_fields(text, &name, &fields), expected, told))
+            let summary = (is_new, chosen, unused(contexts, &name));
+            Ok((edit::with_fields(text, &name, &fields), expected, summary))
         })?;
         let done = if is_new { "added" } else { "changed" };
-        screen.note(&format!("{done} {name} in {}{others}", clean(&place.path.display().to_string())));
-        note_missing(&chosen, screen);
+        output.note(&format!("{done} {name} in {}{others}", clean(&place.path.display().to_string())));
+        note_missing(&chosen, output);
         Ok(())
     }
 
-    /// What was named, each as the file has it.
+    /// The named fields, as the file has them.
     fn fields(&self) -> Result<Vec<(Field, String)>, Problem> {
         let mut fields = Vec::new();
         for (field, flag, text) in [
@@ -106,23 +106,23 @@ impl Set {
     }
 }
 
-/// A path as it is from every folder: the one in which it was typed will not be remembered.
+/// The absolute path: the folder in which it was typed is not stored.
 fn absolute(path: &Path) -> Result<String, String> {
     let whole = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = whole.to_str().map(str::to_owned);
-    text.ok_or_else(|| format!("{}: its name is no UTF-8, which the file of contexts is", path.display()))
+    text.ok_or_else(|| format!("{}: its name is not UTF-8, as the file of contexts must be", path.display()))
 }
 
-/// A file may come later, but a mistyped one is better known now.
-fn note_missing(chosen: &Chosen, screen: Screen) {
+/// Notes a missing file: it may be created later, but a typing mistake is better known now.
+fn note_missing(chosen: &Chosen, output: Output) {
     for field in Field::ALL.into_iter().filter(|field| field.is_path()) {
         if let Some(file) = chosen.path(field).filter(|file| !file.value.exists()) {
-            screen.note(&clean(&format!("note: {}: {} is not there", field.word(), file.value.display())));
+            output.note(&clean(&format!("note: {}: {} is not there", field.word(), file.value.display())));
         }
     }
 }
 
-/// Whoever has set a context may believe that it is in use.
+/// A note if the context is not in use: its author may believe that it is.
 fn unused(contexts: &Contexts, name: &str) -> String {
     if contexts.current.as_deref() == Some(name) {
         return String::new();

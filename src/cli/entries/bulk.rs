@@ -1,4 +1,4 @@
-//! The redrive of many: a dry run for the number, a question, then the stream with its progress.
+//! The redrive of many entries: a dry run for the number, a confirmation, then the stream with its progress.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::cli::consumer;
 use crate::cli::enums;
 use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem, rejected};
-use crate::cli::progress::Progress;
+use crate::cli::progress::OperationProgress;
 use crate::cli::text::{clean, counted, quoted};
 use crate::common::program::program;
 use crate::proto;
 
-/// A stream that is silent for so long is broken.
+/// A stream that is silent for this long is broken.
 const SILENCE_MAX: Duration = Duration::from_mins(2);
 
 pub(super) async fn run(
@@ -27,10 +27,10 @@ pub(super) async fn run(
     if !yes && !request.dry_run {
         can_ask()?;
     }
-    let screen = client.screen;
+    let output = client.output;
     let mut admin = client.connect().await?;
-    // Always, so that it can be resumed whatever happens next.
-    screen.aside(&format!("operation id: {}", clean(&request.operation_id)));
+    // Printed always, so that the operation can be resumed whatever happens next.
+    output.stderr(&format!("operation id: {}", clean(&request.operation_id)));
     if !yes && !request.dry_run {
         let dry = proto::RedriveEntriesRequest { dry_run: true, ..request.clone() };
         let would = count(&mut admin, dry).await?;
@@ -44,13 +44,13 @@ pub(super) async fn run(
             consumer::note_unknown(client, &mut admin, &filter.consumer).await;
         }
         if would.doubtful > 0 {
-            screen.aside(&format!(
+            output.stderr(&format!(
                 "{}: a redrive may bring a second one; use `entries resolve` where you know what became of it",
                 would.in_doubt()
             ));
         }
         let question = format!(
-            "Redrive {} of {}{refused}, {} a second at the most?",
+            "Redrive {} of {}{refused}, at most {} a second?",
             counted(would.here(), "entry", "entries"),
             clean(&filter.consumer),
             request.rate
@@ -60,8 +60,8 @@ pub(super) async fn run(
     let consumer = request.filter.as_ref().map(|filter| filter.consumer.clone()).unwrap_or_default();
     let (dry_run, maximum) = (request.dry_run, request.maximum);
     let resume = resume(&request.operation_id, client.context());
-    let mut tally = Tally::default();
-    let mut progress = Progress::new(screen);
+    let mut tally = RedriveCounts::default();
+    let mut progress = OperationProgress::new(output);
     let done = tokio::select! {
         done = follow(client, &mut admin, request, &mut progress, &mut tally) => done,
         _ = tokio::signal::ctrl_c() => {
@@ -72,24 +72,24 @@ pub(super) async fn run(
     let counted = tally.render(dry_run);
     match done {
         Ok(()) => {
-            if !screen.json() {
-                screen.line(&counted)?;
+            if !output.json() {
+                output.line(&counted)?;
             }
-            if tally.doubtful > 0 && screen.json() {
-                screen.aside(&counted);
+            if tally.doubtful > 0 && output.json() {
+                output.stderr(&counted);
             }
             if tally.redriven == 0 && tally.refused == 0 {
                 consumer::note_unknown(client, &mut admin, &consumer).await;
             }
             if tally.maximum_reached {
-                screen
+                output
                     .note(&format!("--max {maximum} is reached; there may be more: start another operation"));
             }
             Ok(if tally.refused == 0 && !tally.maximum_reached { Exit::Done } else { Exit::Partly })
         }
-        // What was refused as a whole, or seen enough of, is not gone on with.
+        // An operation that was refused as a whole, or that the reader has ended, is not resumed.
         Err(problem) if tally.begun && [Exit::Unavailable, Exit::Partly].contains(&problem.exit) => {
-            screen.note(&counted);
+            output.note(&counted);
             Err(problem.next(format!("go on where it was broken off: {resume}")))
         }
         Err(problem) => Err(problem),
@@ -97,20 +97,20 @@ pub(super) async fn run(
 }
 
 #[derive(Default)]
-struct Tally {
+struct RedriveCounts {
     begun: bool,
     /// By this operation, in earlier calls too.
     redriven: i64,
-    /// Of these, in earlier calls; known with the first answer.
+    /// Of these, those of earlier calls; known with the first answer.
     before: Option<i64>,
     refused: i64,
-    /// How many of this call's may have had their effect. Every released server says so of each outcome: a missing
-    /// `effect_doubtful` means no.
+    /// The number of this call's entries whose effect may have happened. Every released server reports it for
+    /// each outcome: a missing `effect_doubtful` means no.
     doubtful: i64,
     maximum_reached: bool,
 }
 
-impl Tally {
+impl RedriveCounts {
     fn take(&mut self, report: &proto::RedriveEntriesResponse) {
         let number = |doubtful: bool| {
             let these =
@@ -124,7 +124,7 @@ impl Tally {
         self.maximum_reached = report.maximum_reached;
     }
 
-    /// How many were redriven in this call.
+    /// The number that was redriven in this call.
     fn here(&self) -> i64 {
         self.redriven.saturating_sub(self.before.unwrap_or(0)).max(0)
     }
@@ -150,11 +150,11 @@ async fn follow(
     client: &Client,
     admin: &mut Admin,
     request: proto::RedriveEntriesRequest,
-    progress: &mut Progress,
-    tally: &mut Tally,
+    progress: &mut OperationProgress,
+    tally: &mut RedriveCounts,
 ) -> Result<(), Problem> {
-    let (screen, dry_run) = (client.screen, request.dry_run);
-    // From here on something may be done.
+    let (output, dry_run) = (client.output, request.dry_run);
+    // From here on entries may have been changed.
     tally.begun = true;
     let mut stream = begin(admin, request).await?;
     loop {
@@ -164,8 +164,8 @@ async fn follow(
             return Err(Problem::new(Exit::Unavailable, "the server ended the operation before it was done"));
         };
         tally.take(&report);
-        if screen.json() {
-            screen.line(&marked("RedriveEntriesResponse", &report, dry_run)?)?;
+        if output.json() {
+            output.line(&marked("RedriveEntriesResponse", &report, dry_run)?)?;
         } else {
             let mut shown = Ok(());
             progress.print(|| shown = refusals(client, &report.outcomes));
@@ -192,11 +192,11 @@ fn refusals(client: &Client, outcomes: &[proto::RedriveOutcome]) -> Result<(), P
                 clean(&key.id),
                 enums::state(outcome.state)
             ),
-            // What cannot be read has no other name.
+            // An entry that cannot be read has no other name.
             None => format!("key hash {}", clean(&outcome.key_hash)),
         };
         let line = format!("refused: {what}: {why}");
-        client.screen.line(&line)?;
+        client.output.line(&line)?;
     }
     Ok(())
 }
@@ -213,10 +213,10 @@ fn silent() -> Problem {
     Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
 }
 
-/// A dry run: how many there are.
-async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Result<Tally, Problem> {
+/// A dry run: the number of entries.
+async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Result<RedriveCounts, Problem> {
     let mut stream = begin(admin, request).await?;
-    let mut tally = Tally::default();
+    let mut tally = RedriveCounts::default();
     loop {
         let next = timeout(SILENCE_MAX, stream.message()).await;
         match next.map_err(|_| silent())? {
@@ -227,7 +227,7 @@ async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Resu
     }
 }
 
-/// The command that was typed, with the operation's id; never with a token.
+/// The command as it was typed, with the operation's id; never with a token.
 fn resume(operation_id: &str, context: Option<&str>) -> String {
     again(std::env::args().skip(1), operation_id, context)
 }
@@ -250,7 +250,7 @@ fn again(arguments: impl Iterator<Item = String>, operation_id: &str, context: O
     if !named {
         words.push(format!("--operation-id {}", quoted(operation_id)));
     }
-    // By then another context may be the current one: its server would take the id for a new operation.
+    // The current context may be another one by then: its server would take the id for a new operation.
     if let Some(context) = context.filter(|_| !in_context) {
         words.push(format!("--context {}", quoted(context)));
     }
@@ -259,7 +259,7 @@ fn again(arguments: impl Iterator<Item = String>, operation_id: &str, context: O
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, again, program, proto};
+    use super::{RedriveCounts, again, program, proto};
 
     #[test]
     fn the_last_line_tells_this_call_from_those_before() {
@@ -268,7 +268,7 @@ mod tests {
             effect_doubtful,
             ..proto::RedriveOutcome::default()
         };
-        let mut tally = Tally::default();
+        let mut tally = RedriveCounts::default();
         for (outcomes, redriven) in [
             (vec![outcome(true, true), outcome(true, false), outcome(false, true)], 65),
             (vec![outcome(true, true)], 66),
@@ -296,7 +296,7 @@ mod tests {
             said(&["redrive", "--token=s3cret", "--operation-id=x"]),
             program() + " redrive '--token=TOKEN' '--operation-id=x'"
         );
-        // The server stays the same one, whichever context is the current one by then.
+        // The resumed command uses the same server, whichever context is then the current one.
         for (typed, says) in [
             (&["redrive"][..], " redrive --operation-id op --context prod"),
             (&["redrive", "--context", "prod"], " redrive --context prod --operation-id op"),

@@ -1,5 +1,5 @@
-//! What all changes of one entry share: looking first, asking before harm, repeating what is unknown. And the
-//! three smaller ones: park, resolve, delete.
+//! What the changes of one entry have in common: showing the entry first, confirmation before a dangerous
+//! change, repeats after an unknown outcome. And three of the changes: park, resolve, delete.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -10,16 +10,16 @@ use prost::Message;
 use tonic::{Response, Status};
 
 use super::unreadable::{self, DeleteByHash};
-use super::{Key, get, suggestions};
+use super::{EntryKeyArgs, get, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::retry::Known;
+use crate::cli::retry::ConfirmedAnswer;
 use crate::cli::text::{clean, counted, name, quoted};
 use crate::cli::{enums, retry};
 use crate::proto;
 
-/// What each change of one entry asks for.
+/// The arguments of each change of one entry.
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct EntryChangeArgs {
@@ -29,20 +29,21 @@ pub(super) struct EntryChangeArgs {
     /// The version of the entry that you looked at [default: the present one]
     #[arg(long, value_name = "N")]
     pub(super) expected_version: Option<i64>,
-    /// An id of your own; the same command with it and the same --expected-version changes nothing more [default:
-    /// a random one]
+    /// Your own id of the request; a repeat with it and the same --expected-version changes nothing more
+    /// [default: a random one]
     #[arg(long, value_name = "ID")]
     pub(super) request_id: Option<String>,
-    /// Do it without being asked
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub(super) yes: bool,
 }
 
-/// When to ask first.
+/// When to ask for confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Never,
-    /// Where the server would redrive an entry whose effect may have happened, or does not say so.
+    /// Where the server would redrive an entry whose effect may have happened, or where the server does not
+    /// report that.
     InDoubt,
     Always,
 }
@@ -53,8 +54,8 @@ impl Ask {
     }
 }
 
-/// A change that is about to be made.
-pub(super) struct Change<'c> {
+/// A change that is ready to be made.
+pub(super) struct PreparedChange<'c> {
     pub(super) client: &'c Client,
     pub(super) admin: Admin,
     pub(super) key: proto::EntryKey,
@@ -62,15 +63,15 @@ pub(super) struct Change<'c> {
     pub(super) expected_version: i64,
 }
 
-impl<'c> Change<'c> {
-    /// Looks at the entry, says what is there and what will be done, and asks if that may do harm.
+impl<'c> PreparedChange<'c> {
+    /// Reads the entry, shows its state and the change, and asks for confirmation if the change is dangerous.
     pub(super) async fn prepare(
         client: &'c Client,
         key: proto::EntryKey,
         args: &EntryChangeArgs,
         what: &str,
         ask: Ask,
-    ) -> Result<Change<'c>, Problem> {
+    ) -> Result<PreparedChange<'c>, Problem> {
         let mut admin = client.connect().await?;
         let seen = get::fetch(client, &mut admin, &key).await;
         let mut doubt = None;
@@ -81,25 +82,25 @@ impl<'c> Change<'c> {
                 doubt = suggestions::doubt(&entry).filter(|_| ask == Ask::InDoubt);
                 given.unwrap_or(entry.version)
             }
-            // A repeat of a deletion finds nothing any more, and is answered all the same.
+            // A repeated deletion finds no entry any more, and is answered anyway.
             (Err(_), Some(given)) if args.request_id.is_some() => given,
             (Err(problem), _) => return Err(problem),
         };
         if let Some(doubt) = doubt {
-            // Also where a yes was given beforehand, and to whom reads only errors.
-            client.screen.aside(&format!("  {doubt}"));
+            // Also with a yes given beforehand, and to a person who reads only standard error.
+            client.output.stderr(&format!("  {doubt}"));
         }
         if doubt.is_some() || ask == Ask::Always {
-            // Machines were not told what is there.
-            let question = if client.screen.json() { what } else { "Do it" };
+            // In JSON mode the state was not shown before.
+            let question = if client.output.json() { what } else { "Do it" };
             confirm(client, &format!("{question}?"), args.yes)?;
         }
         let request_id = args.request_id.clone().unwrap_or_else(retry::id);
-        Ok(Change { client, admin, key, request_id, expected_version: version })
+        Ok(PreparedChange { client, admin, key, request_id, expected_version: version })
     }
 
     /// Makes the change; `call` sends the same request each time.
-    pub(super) async fn make<T, F>(&self, call: impl Fn(Admin) -> F) -> Result<Known<T>, Problem>
+    pub(super) async fn make<T, F>(&self, call: impl Fn(Admin) -> F) -> Result<ConfirmedAnswer<T>, Problem>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
@@ -117,42 +118,42 @@ impl<'c> Change<'c> {
         })
     }
 
-    /// The same of what `force` does all the same, unless it was given.
+    /// The same, with a hint at `--force` where that was not given and would help.
     pub(super) async fn make_or_force<T, F>(
         &self,
         forced: bool,
         call: impl Fn(Admin) -> F,
-    ) -> Result<Known<T>, Problem>
+    ) -> Result<ConfirmedAnswer<T>, Problem>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
         self.make(call).await.map_err(|problem| if forced { problem } else { problem.forcible() })
     }
 
-    /// Shows what it is now.
+    /// Shows the entry after the change.
     pub(super) fn done<M: Message>(
         &self,
         name: &str,
-        known: &Known<M>,
+        known: &ConfirmedAnswer<M>,
         entry: Option<&proto::Entry>,
         replayed: bool,
     ) -> Result<Exit, Problem> {
-        let screen = self.client.screen;
-        if screen.json() {
-            screen.message(name, &known.answer)?;
+        let output = self.client.output;
+        if output.json() {
+            output.message(name, &known.answer)?;
             return Ok(Exit::Done);
         }
         let now = entry.map_or_else(
             || "gone".to_owned(),
             |entry| format!("{} now, version {}", enums::state(entry.state), entry.version),
         );
-        // Of a request that this very command had to repeat there is nothing to tell.
+        // A repeat by this very command is not worth a note.
         let repeat = if replayed && !known.repeated {
             " (it had been done before; this repeat changed nothing)"
         } else {
             ""
         };
-        screen.line(&format!("{} is {now}{repeat}", named(&self.key)))?;
+        output.line(&format!("{} is {now}{repeat}", named(&self.key)))?;
         Ok(Exit::Done)
     }
 }
@@ -162,10 +163,10 @@ fn named(key: &proto::EntryKey) -> String {
 }
 
 fn print(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &str) {
-    let screen = client.screen;
+    let output = client.output;
     let cause = if entry.cause == 0 { String::new() } else { format!(" ({})", enums::cause(entry.cause)) };
     let expired = if entry.expired { ", expired" } else { "" };
-    screen.note(&format!(
+    output.note(&format!(
         "{}: {}{cause}{expired}, version {}, {}",
         named(key),
         enums::state(entry.state),
@@ -173,27 +174,28 @@ fn print(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &st
         counted(entry.attempts, "attempt", "attempts")
     ));
     if entry.effect_doubtful {
-        screen.note("  its effect may have happened: see `entries get`");
+        output.note("  its effect may have happened: see `entries get`");
     }
     if !entry.last_error.is_empty() {
-        screen.note(&format!("  last error: {}", clean(&entry.last_error)));
+        output.note(&format!("  last error: {}", clean(&entry.last_error)));
     }
-    screen.note(&format!("  will: {what}"));
+    output.note(&format!("  will: {what}"));
 }
 
 /// `entries park`.
 #[derive(Args)]
 pub(in crate::cli) struct Park {
     #[command(flatten)]
-    key: Key,
+    key: EntryKeyArgs,
     #[command(flatten)]
     args: EntryChangeArgs,
 }
 
 impl Park {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
-        let what = "park it: no grants until somebody redrives or resolves it";
-        let change = Change::prepare(client, self.key.message(), &self.args, what, Ask::Never).await?;
+        let what = "park it: no grants until an operator redrives or resolves it";
+        let change =
+            PreparedChange::prepare(client, self.key.message(), &self.args, what, Ask::Never).await?;
         let request = proto::ParkEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
@@ -209,12 +211,12 @@ impl Park {
     }
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Became {
     /// Its effect happened
     Completed,
-    /// It will never succeed
+    /// No attempt will ever succeed
     Failed,
     /// Its effect did not happen: process it again
     Received,
@@ -224,11 +226,11 @@ pub(super) enum Became {
 #[derive(Args)]
 pub(in crate::cli) struct Resolve {
     #[command(flatten)]
-    key: Key,
-    /// What became of the message
+    key: EntryKeyArgs,
+    /// Outcome of the message
     #[arg(long = "as", value_name = "STATE")]
     became: Became,
-    /// A file with what later deliveries shall be answered, or - for standard input; with --as completed
+    /// File with what later deliveries are answered, or - for standard input; with --as completed
     #[arg(long, value_name = "FILE")]
     result: Option<String>,
     /// How you know; with --as failed it is also the entry's error
@@ -258,7 +260,7 @@ impl Resolve {
             None => Vec::new(),
         };
         let ask = Ask::always_if(self.force);
-        let change = Change::prepare(client, self.key.message(), &self.args, what, ask).await?;
+        let change = PreparedChange::prepare(client, self.key.message(), &self.args, what, ask).await?;
         let request = proto::ResolveEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),
@@ -320,7 +322,7 @@ impl Delete {
         }
         let what = "forget it for good: a later delivery of the message is new";
         let key = super::key_of(&self.key, self.replay_run.as_deref());
-        let change = Change::prepare(client, key, &self.args, what, Ask::Always).await?;
+        let change = PreparedChange::prepare(client, key, &self.args, what, Ask::Always).await?;
         let request = proto::DeleteEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),

@@ -1,4 +1,4 @@
-//! Which entries: the flags that listing and the redrive of many share.
+//! The filter of entries: the flags that the list and the redrive of many share.
 
 use clap::Args;
 
@@ -7,7 +7,7 @@ use crate::cli::text::duration;
 use crate::common::duration_arg::DurationArg;
 use crate::proto;
 
-/// The filter but for its consumer.
+/// The filter, except for its consumer.
 #[derive(Args, Clone)]
 #[group(skip)]
 pub(super) struct Filter {
@@ -23,7 +23,7 @@ pub(super) struct Filter {
     /// Only entries that are parked for one of these causes
     #[arg(long, num_args = 1.., value_delimiter = ',', ignore_case = true)]
     cause: Vec<Cause>,
-    /// Only entries whose lease and grace are over, and that nobody has claimed since
+    /// Only entries whose lease and grace are over, and that no client has claimed since
     #[arg(long)]
     expired: bool,
     /// Only entries whose effect two holders have reported as done

@@ -1,4 +1,4 @@
-//! `entries get`: all that is known of an entry.
+//! `entries get`: everything that is known of an entry.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -8,8 +8,8 @@ use super::{key_of, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
 use crate::cli::enums;
+use crate::cli::output::TextStyle;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::screen::Tone;
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{self, clean, counted, exact, instant, when};
 use crate::proto;
@@ -38,8 +38,8 @@ impl Get {
             request.key = Some(key_of(&self.key, self.replay_run.as_deref()));
         }
         let found = get(client, &mut admin, request).await?;
-        if client.screen.json() {
-            client.screen.message("GetEntryResponse", &found)?;
+        if client.output.json() {
+            client.output.message("GetEntryResponse", &found)?;
             return Ok(Exit::Done);
         }
         if let Some(entry) = &found.entry {
@@ -49,7 +49,7 @@ impl Get {
     }
 }
 
-/// The entry as it is.
+/// The entry.
 pub(super) async fn fetch(
     client: &Client,
     admin: &mut Admin,
@@ -68,29 +68,29 @@ async fn get(
 }
 
 fn show(client: &Client, entry: &proto::Entry, in_force: i32) -> Result<(), Problem> {
-    let screen = client.screen;
+    let output = client.output;
     let now = clock::now();
-    fields(entry, in_force, &now).print(screen)?;
+    fields(entry, in_force, &now).print(output)?;
     if !entry.history.is_empty() {
-        screen.line("")?;
-        screen.line(&screen.toned("earlier attempts", Tone::Strong))?;
-        history(&entry.history, &now).print(screen)?;
+        output.line("")?;
+        output.line(&output.styled("earlier attempts", TextStyle::Strong))?;
+        history(&entry.history, &now).print(output)?;
     }
     let steps = suggestions::steps(&client.program(), entry);
     if !steps.is_empty() {
-        screen.line("")?;
+        output.line("")?;
     }
     for (command, what) in steps {
         let step = if command.is_empty() { what.to_owned() } else { format!("{command}    # {what}") };
-        screen.line(&format!("next: {step}"))?;
+        output.line(&format!("next: {step}"))?;
     }
     Ok(())
 }
 
 fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     let mut table = Table::bare();
-    let mut put = |name: &str, text: String, tone: Tone| {
-        table.row(vec![Cell::new(name, Tone::Faint), Cell::new(text, tone)]);
+    let mut put = |name: &str, text: String, style: TextStyle| {
+        table.row(vec![Cell::new(name, TextStyle::Faint), Cell::new(text, style)]);
     };
     let key = entry.key.clone().unwrap_or_default();
     let mut state = enums::state(entry.state);
@@ -100,18 +100,18 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     if entry.expired {
         state.push_str(" (expired)");
     }
-    put("consumer", text::name(&key.consumer), Tone::Strong);
-    put("source", text::name(&key.source), Tone::Strong);
-    put("id", text::name(&key.id), Tone::Strong);
-    put("state", state, enums::tone(entry.state, entry.expired));
-    put("version", entry.version.to_string(), Tone::Plain);
-    put("attempts", entry.attempts.to_string(), Tone::Plain);
-    put("closed by", enums::closed_by(entry.closed_by), Tone::Plain);
+    put("consumer", text::name(&key.consumer), TextStyle::Strong);
+    put("source", text::name(&key.source), TextStyle::Strong);
+    put("id", text::name(&key.id), TextStyle::Strong);
+    put("state", state, enums::style(entry.state, entry.expired));
+    put("version", entry.version.to_string(), TextStyle::Plain);
+    put("attempts", entry.attempts.to_string(), TextStyle::Plain);
+    put("closed by", enums::closed_by(entry.closed_by), TextStyle::Plain);
     for (name, text) in
         [("last error", &entry.last_error), ("owner", &entry.owner), ("principal", &entry.principal)]
     {
         if !text.is_empty() {
-            put(name, clean(text), Tone::Plain);
+            put(name, clean(text), TextStyle::Plain);
         }
     }
     for (name, holds, says) in [
@@ -121,7 +121,7 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         ("effect", entry.effect_unknown, "unknown: a claim ended unsettled"),
     ] {
         if holds {
-            put(name, says.to_owned(), Tone::Doubtful);
+            put(name, says.to_owned(), TextStyle::Doubtful);
         }
     }
     for (name, value) in [
@@ -136,39 +136,39 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         ("kept until", &entry.retain_until),
     ] {
         if let Some(value) = value {
-            put(name, instant(value, now), Tone::Plain);
+            put(name, instant(value, now), TextStyle::Plain);
         }
     }
     if let Some(retention) = &entry.retention {
-        put("retention", exact(retention), Tone::Plain);
+        put("retention", exact(retention), TextStyle::Plain);
     }
-    put("policy", format!("version {} at the claim, {in_force} now", entry.policy_version), Tone::Plain);
+    put("policy", format!("version {} at the claim, {in_force} now", entry.policy_version), TextStyle::Plain);
     let superseded = entry.superseded_completes;
     if superseded > 0 {
         let text =
             format!("{} by holders that had lost their claim", counted(superseded, "Complete", "Completes"));
-        put("superseded", text, Tone::Doubtful);
+        put("superseded", text, TextStyle::Doubtful);
     }
     if entry.result_dropped {
-        put("result", "dropped: it was larger than the ledger stores".to_owned(), Tone::Doubtful);
+        put("result", "dropped: it was larger than the ledger stores".to_owned(), TextStyle::Doubtful);
     } else {
-        put("result", counted(entry.result_bytes, "byte", "bytes"), Tone::Plain);
+        put("result", counted(entry.result_bytes, "byte", "bytes"), TextStyle::Plain);
     }
     if entry.checkpoint_bytes > 0 {
-        put("checkpoint", counted(entry.checkpoint_bytes, "byte", "bytes"), Tone::Plain);
+        put("checkpoint", counted(entry.checkpoint_bytes, "byte", "bytes"), TextStyle::Plain);
     }
     if !entry.fingerprint.is_empty() {
         let unpinned =
             if entry.fingerprint_unpinned { " (unpinned: the next claim replaces it)" } else { "" };
-        put("fingerprint", format!("{}{unpinned}", hex::encode(&entry.fingerprint)), Tone::Plain);
+        put("fingerprint", format!("{}{unpinned}", hex::encode(&entry.fingerprint)), TextStyle::Plain);
     }
     if !entry.traceparent.is_empty() {
-        put("trace", clean(&entry.traceparent), Tone::Plain);
+        put("trace", clean(&entry.traceparent), TextStyle::Plain);
     }
     table
 }
 
-/// How it ended, and whether its holder has reported its effect since.
+/// How an attempt ended, and whether its holder has reported its effect since.
 fn outcome(attempt: &proto::Attempt) -> String {
     let reported = if attempt.reported_done { ", reported done later" } else { "" };
     format!("{}{reported}", enums::closed_by(attempt.outcome))

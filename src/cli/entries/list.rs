@@ -14,10 +14,11 @@ use crate::cli::text::{ago, clean, counted, name, when};
 use crate::proto;
 
 const PAGE_MAX: usize = 500;
-/// After this many pages that the filter has left incomplete the search ends: for each of them the server has looked at up to
-/// 1,000 entries. Without a bound a prefix that fits nothing read all entries of the consumer: 12.9 s for one million.
+/// The search ends after this many pages that the filter left incomplete: for each of them the server has
+/// read up to 1,000 entries. Without a bound a prefix that matched nothing read all entries of the consumer:
+/// 12.9 s for one million.
 const INCOMPLETE_MAX: usize = 10;
-/// How much of what was looked at a search that goes on there looks at again: for clocks that differ.
+/// The overlap of a continued search, for clocks that differ.
 const OVERLAP_SECONDS: i64 = 60;
 const HEADINGS: [&str; 8] = ["STATE", "CAUSE", "ATTEMPTS", "ID", "SOURCE", "AGE", "OWNER", "LAST ERROR"];
 
@@ -29,7 +30,7 @@ pub(in crate::cli) struct List {
     consumer: String,
     #[command(flatten)]
     filter: Filter,
-    /// The newest first, not the oldest
+    /// The newest first instead of the oldest
     #[arg(long)]
     newest_first: bool,
     /// Maximum number of entries, rows that cannot be read included (0 = no limit, and all entries are searched)
@@ -49,7 +50,7 @@ impl List {
             page_size: i32::try_from(limit.min(PAGE_MAX)).unwrap_or(i32::MAX),
             page_token: String::new(),
         };
-        // The limit counts all that is printed: rows that cannot be read, too.
+        // The limit counts every printed row, also those that cannot be read.
         let (mut readable, mut unreadable, mut more) = (0_usize, 0_usize, true);
         let (mut incomplete, mut looked_at_until) = (0_usize, None);
         while more && readable + unreadable < limit {
@@ -73,7 +74,7 @@ impl List {
             }
         }
         if unreadable > 0 {
-            client.screen.aside(&format!(
+            client.output.stderr(&format!(
                 "{} cannot be read: mend or delete each, see \"A damaged row\" in docs/runbooks.md",
                 counted(unreadable, "entry", "entries")
             ));
@@ -82,18 +83,18 @@ impl List {
             return Err(searched_until(self.newest_first, looked_at_until.as_ref(), &clock::now()));
         }
         if readable == 0 && unreadable == 0 {
-            client.screen.note("there is no such entry");
+            client.output.note("no entry matches");
         } else if more {
-            client.screen.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
+            client.output.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
         }
         Ok(Exit::Done)
     }
 }
 
-/// The search has ended before its end: up to where it came, and which filter goes on there.
+/// The search ended early: how far it got, and the filter that continues there.
 fn searched_until(newest_first: bool, until: Option<&Timestamp>, now: &Timestamp) -> Problem {
     let Some(until) = until else {
-        // A server of an earlier version.
+        // The server is of an earlier version.
         return Problem::new(Exit::Partly, "the search has ended before all entries were looked at")
             .next("search all with --limit 0, or fewer with --state, --newer-than or --older-than");
     };
@@ -108,15 +109,15 @@ fn searched_until(newest_first: bool, until: Option<&Timestamp>, now: &Timestamp
         .next(format!("go on there with {flag}, or search fewer with --state, or all with --limit 0"))
 }
 
-/// Of a row that cannot be read the hash of its key is all that names it.
+/// Prints the hash of the key of an entry that cannot be read: its only name.
 fn name_unreadable(client: &Client, entry: &proto::UnreadableEntry) -> Result<(), Problem> {
-    let screen = client.screen.listing();
-    if screen.json() {
+    let output = client.output.listing();
+    if output.json() {
         let line = serde_json::json!({ "unreadable": json::value("UnreadableEntry", entry)? });
-        return screen.line(&line.to_string());
+        return output.line(&line.to_string());
     }
     let created = ago(entry.created_at.as_ref(), &clock::now());
-    screen.line(&format!(
+    output.line(&format!(
         "cannot be read: key hash {}, column {}, created {created}",
         clean(&entry.key_hash),
         clean(&entry.column)
@@ -124,9 +125,9 @@ fn name_unreadable(client: &Client, entry: &proto::UnreadableEntry) -> Result<()
 }
 
 fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Problem> {
-    let screen = client.screen.listing();
-    if screen.json() {
-        return entries.iter().try_for_each(|entry| screen.message("Entry", entry));
+    let output = client.output.listing();
+    if output.json() {
+        return entries.iter().try_for_each(|entry| output.message("Entry", entry));
     }
     if entries.is_empty() {
         return Ok(());
@@ -143,7 +144,7 @@ fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Pr
             state.push_str(" (doubled)");
         }
         table.row(vec![
-            Cell::new(state, enums::tone(entry.state, entry.expired)),
+            Cell::new(state, enums::style(entry.state, entry.expired)),
             enums::cause(entry.cause).into(),
             entry.attempts.to_string().into(),
             name(&key.id).into(),
@@ -153,7 +154,7 @@ fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Pr
             clean(&entry.last_error).into(),
         ]);
     }
-    table.print(screen)
+    table.print(output)
 }
 
 #[cfg(test)]

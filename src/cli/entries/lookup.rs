@@ -1,15 +1,15 @@
-//! `entries lookup`: what a Claim would find, as a consumer may ask for it.
+//! `entries lookup`: what a Claim would find, as consumers may ask for it.
 
 use std::time::Duration;
 
 use clap::Args;
 
-use super::Key;
+use super::EntryKeyArgs;
 use crate::cli::client::Client;
 use crate::cli::clock;
 use crate::cli::enums;
+use crate::cli::output::TextStyle;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::screen::Tone;
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, counted, duration, exact, instant};
 use crate::common::duration_arg::DurationArg;
@@ -20,7 +20,7 @@ use crate::proto::{Completed, EntryState, LookupRequest, LookupResponse};
 #[derive(Args)]
 pub(in crate::cli) struct Lookup {
     #[command(flatten)]
-    key: Key,
+    key: EntryKeyArgs,
     /// How long to wait until the message is completed, given up or parked; the server bounds it
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     wait: DurationArg,
@@ -36,16 +36,16 @@ impl Lookup {
         let request = LookupRequest { key: Some(self.key.message()), wait: Some(duration(wait)) };
         let found = ledger.lookup(client.request_after(wait.min(WAIT_MAX), request)).await;
         let found = found.map_err(|status| Problem::of(&status))?.into_inner();
-        if client.screen.json() {
-            client.screen.message("LookupResponse", &found)?;
+        if client.output.json() {
+            client.output.message("LookupResponse", &found)?;
         } else {
-            shown(&found, self.key.replay_run.is_some()).print(client.screen)?;
+            shown(&found, self.key.replay_run.is_some()).print(client.output)?;
         }
         Ok(Exit::Done)
     }
 }
 
-/// What became of the result: an empty one may have been left out.
+/// Describes the result: an empty one may have been left out.
 fn result(completed: &Completed) -> String {
     if completed.result_dropped {
         return "dropped: it was larger than the ledger stores, or its Complete left it out".to_owned();
@@ -60,20 +60,20 @@ fn result(completed: &Completed) -> String {
 
 fn shown(response: &LookupResponse, is_of_run: bool) -> Table {
     let (mut table, now) = (Table::bare(), clock::now());
-    let mut put = |name: &str, text: String, tone: Tone| {
-        table.row(vec![Cell::new(name, Tone::Faint), Cell::new(text, tone)]);
+    let mut put = |name: &str, text: String, style: TextStyle| {
+        table.row(vec![Cell::new(name, TextStyle::Faint), Cell::new(text, style)]);
     };
     if response.state() == EntryState::Unspecified {
-        // The answer does not say which: a run that suppresses effects looks at no entry.
+        // The answer does not distinguish the two: for a run that suppresses effects no entry is read.
         let or = if is_of_run { "; or the run suppresses effects, and no entry is looked at" } else { "" };
-        put("state", format!("no entry: the message is new, or was forgotten{or}"), Tone::Plain);
+        put("state", format!("no entry: the message is new, or was forgotten{or}"), TextStyle::Plain);
         return table;
     }
-    put("state", enums::state(response.state), enums::tone(response.state, false));
-    put("attempt", response.attempt.to_string(), Tone::Plain);
+    put("state", enums::state(response.state), enums::style(response.state, false));
+    put("attempt", response.attempt.to_string(), TextStyle::Plain);
     let mut put_text = |name: &str, text: &str| {
         if !text.is_empty() {
-            put(name, clean(text), Tone::Plain);
+            put(name, clean(text), TextStyle::Plain);
         }
     };
     match &response.found {

@@ -1,4 +1,4 @@
-//! `entries`: what is in the ledger, and what shall become of it.
+//! `entries`: shows the entries of the ledger, and changes them.
 
 mod bulk;
 mod change;
@@ -23,17 +23,17 @@ use crate::proto::EntryKey;
 pub(super) enum Command {
     /// List entries of a consumer
     List(list::List),
-    /// Show all that is known of one entry, and what can be done with it
+    /// Show everything that is known of one entry, and what can be done with it
     Get(get::Get),
     /// Look up how a message stands, as a consumer may: needs the right `claim`
     Lookup(lookup::Lookup),
-    /// Count entries by state: what is stuck, since when, and what is about to be
+    /// Count entries by state: what is stuck, since when, and what is about to be stuck
     Summary(summary::Summary),
-    /// Have one entry processed again, or all that fit a filter
+    /// Have one entry processed again, or all that match a filter
     Redrive(redrive::Redrive),
-    /// Stop grants of an entry until somebody redrives or resolves it
+    /// Stop grants of an entry until an operator redrives or resolves it
     Park(change::Park),
-    /// Record what became of a message
+    /// Record the outcome of a message
     Resolve(change::Resolve),
     /// Forget an entry for good: a later delivery of the message is new
     Delete(change::Delete),
@@ -59,7 +59,7 @@ impl Command {
 
 /// One entry.
 #[derive(Args)]
-pub(super) struct Key {
+pub(super) struct EntryKeyArgs {
     /// The entry's key
     #[arg(num_args = 3, required = true, value_names = ["CONSUMER", "SOURCE", "ID"])]
     key: Vec<String>,
@@ -68,7 +68,7 @@ pub(super) struct Key {
     replay_run: Option<String>,
 }
 
-impl Key {
+impl EntryKeyArgs {
     fn message(&self) -> EntryKey {
         key_of(&self.key, self.replay_run.as_deref())
     }

@@ -1,9 +1,9 @@
-//! `entries redrive`: one entry by its key, or all that fit a filter.
+//! `entries redrive`: one entry by its key, or all that match a filter.
 
 use clap::Args;
 
 use super::bulk;
-use super::change::{Ask, Change, EntryChangeArgs};
+use super::change::{Ask, EntryChangeArgs, PreparedChange};
 use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
 use crate::cli::problem::{Exit, Problem};
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Redrive {
     /// One entry: also where the message could have its effect twice
     #[arg(long, conflicts_with = "consumer")]
     force: bool,
-    /// One entry: make it if there is none, for a message that was answered `outside_window`
+    /// One entry: make it if it does not exist, for a message that was answered `outside_window`
     #[arg(long, conflicts_with = "consumer")]
     admit: bool,
     /// Many: of this consumer
@@ -36,25 +36,25 @@ pub(in crate::cli) struct Redrive {
     #[command(flatten, next_help_heading = "Many entries")]
     filter: Filter,
     #[command(flatten)]
-    pace: Pace,
+    pace: RedriveLimits,
 }
 
-/// How many entries are redriven.
+/// The limits of a redrive of many.
 #[derive(Args, Clone)]
 #[group(skip)]
-pub(super) struct Pace {
-    /// Change nothing; say what would be done
+pub(super) struct RedriveLimits {
+    /// Change nothing; show what would be done
     #[arg(long, help_heading = "Many entries")]
     pub(super) dry_run: bool,
-    /// How many a second at the most
+    /// Maximum number of entries per second
     #[arg(long, default_value_t = 100, value_name = "N", help_heading = "Many entries",
         value_parser = clap::value_parser!(i32).range(1..=1_000))]
     pub(super) rate: i32,
-    /// How many in all at the most
+    /// Maximum number of entries in all
     #[arg(long, default_value_t = 10_000, value_name = "N", help_heading = "Many entries",
         value_parser = clap::value_parser!(i32).range(1..=1_000_000))]
     pub(super) max: i32,
-    /// Go on with an operation that was broken off, by its id [default: a new one]
+    /// Continue an interrupted operation, by its id [default: a new one]
     #[arg(long, value_name = "ID", help_heading = "Many entries")]
     pub(super) operation_id: Option<String>,
 }
@@ -77,14 +77,14 @@ impl Redrive {
     async fn one(self, client: &Client) -> Result<Exit, Problem> {
         let key = super::key_of(&self.key, self.filter.replay_run.as_deref());
         let what = match (self.admit, self.force) {
-            (true, _) => "have it processed, though nobody can know whether it was before",
+            (true, _) => "have it processed, although it may have been processed before",
             (false, true) => "have it processed again, by force: a second effect is possible",
             (false, false) => "have it processed again: claimable now, no attempts used",
         };
         let ask = if self.force { Ask::Always } else { Ask::InDoubt };
-        let prepared = Change::prepare(client, key.clone(), &self.args, what, ask).await;
+        let prepared = PreparedChange::prepare(client, key.clone(), &self.args, what, ask).await;
         let change = match prepared {
-            Err(problem) if self.admit && problem.exit == Exit::NotFound => Change {
+            Err(problem) if self.admit && problem.exit == Exit::NotFound => PreparedChange {
                 client,
                 admin: client.connect().await?,
                 key,

@@ -1,9 +1,9 @@
-//! What an operator can do with an entry, by its state.
+//! Suggests what an operator can do with an entry, by its state.
 
 use crate::cli::text::quoted;
 use crate::proto::{Entry, EntryChange, EntryKey, EntryState};
 
-/// Whether the server makes the change without `force`, as the entry says.
+/// Whether the server makes the change without `force`, by the entry's own list.
 fn allowed(entry: &Entry, change: EntryChange) -> bool {
     entry.allowed_changes.iter().any(|allowed| allowed.change() == change && !allowed.needs_force)
 }
@@ -13,8 +13,9 @@ fn needs_force(entry: &Entry, change: EntryChange) -> bool {
     entry.allowed_changes.iter().any(|allowed| allowed.change() == change && allowed.needs_force)
 }
 
-/// Whether the server says nothing of what the entry allows. A redrive and a resolve are always among it, at least
-/// with force, so that only a server that does not know these fields is silent: it says nothing of the effect either.
+/// Whether the server does not report what the entry allows. A redrive and a resolve are always in that list,
+/// at least with force: so only a server that does not know the fields leaves it empty, and it does not
+/// report the effect either.
 fn silent(entry: &Entry) -> bool {
     entry.allowed_changes.is_empty()
 }
@@ -24,7 +25,7 @@ const SILENT: &str = "this server does not say what the entry allows, nor whethe
 const SECOND: &str =
     "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
 
-/// Why to ask before a redrive of the entry; none: the server would refuse it, or knows of no effect.
+/// Why to ask before a redrive of the entry; `None` if the server would refuse it, or knows of no effect.
 pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
     if silent(entry) {
         return Some(SILENT);
@@ -32,7 +33,7 @@ pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
     (entry.effect_doubtful && allowed(entry, EntryChange::Redrive)).then_some(SECOND)
 }
 
-/// A command to paste into a shell. A word that looks like a flag comes after `--`.
+/// A command to paste into a shell. A word that looks like a flag follows `--`.
 fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
     let words = [&key.consumer, &key.source, &key.id];
     let text = words.map(|word| quoted(word)).join(" ");
@@ -47,7 +48,7 @@ fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
     }
 }
 
-/// Lines for people: a command, and what it does. What the server would refuse is not suggested.
+/// Lines for people: a command, and what it does. A change that the server would refuse is not suggested.
 pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)> {
     let key = entry.key.clone().unwrap_or_default();
     let command = |change, what: &str, flags: &str, does| (change, command(program, &key, what, flags), does);
@@ -81,7 +82,7 @@ pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)>
     notes.into_iter().chain(changes.map(|(_, command, does)| (command, does))).collect()
 }
 
-/// What to know before.
+/// What to know before the change.
 fn note(entry: &Entry) -> Option<&'static str> {
     if silent(entry) {
         return Some(SILENT);
@@ -152,7 +153,7 @@ mod tests {
                 &["the next delivery's Claim decides what becomes of it", "completed", "received", "redrive"],
             ),
             (entry(Completed, &[]), &[]),
-            // Of a server that says nothing of it no command is suggested.
+            // For a server that does not report it no command is suggested.
             (silent(Parked), &["this server does not say what the entry allows"]),
         ] {
             assert_eq!(short(&entry), suggested, "{entry:?}");
@@ -169,7 +170,7 @@ mod tests {
         for (entry, why) in [
             (parked.clone(), None),
             (doubtful(parked.clone()), Some(SECOND)),
-            // The server refuses it.
+            // The server would refuse it.
             (doubtful(entry(EntryState::Parked, &[])), None),
             (Entry { allowed_changes: Vec::new(), ..parked }, Some(SILENT)),
         ] {

@@ -1,4 +1,4 @@
-//! `entries summary`: how many entries are in which state, once or again and again.
+//! `entries summary`: the number of entries by state, one time or repeatedly.
 
 use clap::Args;
 use console::Term;
@@ -7,8 +7,8 @@ use tokio::time::sleep;
 use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::note_unknown;
 use crate::cli::enums;
+use crate::cli::output::{Output, TextStyle};
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, rough, when};
 use crate::common::duration_arg::DurationArg;
@@ -16,7 +16,7 @@ use crate::proto;
 
 const PAGE: i32 = 100;
 
-/// Of whom, and how often.
+/// Which consumers, and how often.
 #[derive(Args)]
 pub(in crate::cli) struct Summary {
     /// Only of this consumer
@@ -25,7 +25,7 @@ pub(in crate::cli) struct Summary {
     /// Of the consumer, this replay run
     #[arg(long, value_name = "RUN", requires = "consumer")]
     replay_run: Option<String>,
-    /// Show it again and again, until Ctrl-C
+    /// Repeat it until Ctrl-C
     #[arg(long)]
     watch: bool,
     /// How often
@@ -40,7 +40,7 @@ impl Summary {
         let whose = (consumer.as_str(), self.replay_run.as_deref().unwrap_or_default());
         if !self.watch {
             let summary = fetch(client, &mut admin, whose).await?;
-            show(client.screen, &summary)?;
+            show(client.output, &summary)?;
             if !consumer.is_empty() && summary.consumers.iter().all(|one| one.states.is_empty()) {
                 note_unknown(client, &mut admin, &consumer).await;
             }
@@ -59,23 +59,23 @@ async fn watch(
     whose: (&str, &str),
     every: std::time::Duration,
 ) -> Result<Exit, Problem> {
-    let screen = client.screen.listing();
+    let output = client.output.listing();
     let mut drawn = 0;
     loop {
         match fetch(client, admin, whose).await {
-            Ok(summary) if screen.terminal() && !screen.json() => {
-                let lines = lines(screen, &summary);
-                redraw(screen, &lines, drawn)?;
+            Ok(summary) if output.terminal() && !output.json() => {
+                let lines = lines(output, &summary);
+                redraw(output, &lines, drawn)?;
                 drawn = lines.len();
             }
             Ok(summary) => {
-                show(screen, &summary)?;
-                screen.note("");
+                show(output, &summary)?;
+                output.note("");
             }
-            // It is watched to see how it goes on.
+            // `--watch` continues while the server is unavailable.
             Err(problem) if problem.exit == Exit::Unavailable => {
                 drawn = 0;
-                screen.aside(&format!("error: {}", problem.text));
+                output.stderr(&format!("error: {}", problem.text));
             }
             Err(problem) => return Err(problem),
         }
@@ -83,8 +83,8 @@ async fn watch(
     }
 }
 
-/// In place, as long as it fits.
-fn redraw(screen: Screen, lines: &[String], drawn: usize) -> Result<(), Problem> {
+/// Redraws in place, as long as the lines fit.
+fn redraw(output: Output, lines: &[String], drawn: usize) -> Result<(), Problem> {
     let terminal = Term::stdout();
     let (rows, _) = terminal.size();
     if drawn < usize::from(rows) {
@@ -92,10 +92,10 @@ fn redraw(screen: Screen, lines: &[String], drawn: usize) -> Result<(), Problem>
     } else {
         terminal.clear_screen()?;
     }
-    lines.iter().try_for_each(|line| screen.line(line))
+    lines.iter().try_for_each(|line| output.line(line))
 }
 
-/// All pages as one.
+/// All pages as one answer.
 async fn fetch(
     client: &Client,
     admin: &mut Admin,
@@ -121,17 +121,17 @@ async fn fetch(
     }
 }
 
-fn show(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Result<(), Problem> {
-    if screen.json() {
-        return screen.message("SummarizeEntriesResponse", summary);
+fn show(output: Output, summary: &proto::SummarizeEntriesResponse) -> Result<(), Problem> {
+    if output.json() {
+        return output.message("SummarizeEntriesResponse", summary);
     }
-    lines(screen, summary).iter().try_for_each(|line| screen.line(line))
+    lines(output, summary).iter().try_for_each(|line| output.line(line))
 }
 
-fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<String> {
+fn lines(output: Output, summary: &proto::SummarizeEntriesResponse) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(as_of) = &summary.as_of {
-        lines.push(screen.toned(&format!("as of {}", when(as_of)), Tone::Faint));
+        lines.push(output.styled(&format!("as of {}", when(as_of)), TextStyle::Faint));
     }
     if summary.consumers.is_empty() {
         lines.push("there are no entries".to_owned());
@@ -148,36 +148,37 @@ fn lines(screen: Screen, summary: &proto::SummarizeEntriesResponse) -> Vec<Strin
         };
         lines.push(format!(
             "{}{run}{}",
-            screen.toned(&clean(&consumer.consumer), Tone::Strong),
-            screen.toned(disabled, Tone::Bad)
+            output.styled(&clean(&consumer.consumer), TextStyle::Strong),
+            output.styled(disabled, TextStyle::Bad)
         ));
         let mut table = Table::new(&["STATE", "CAUSE", "COUNT", "OLDEST"]).indented();
-        // "0 or more" says nothing: of a busy consumer the claims of the last minute are looked for among its youngest entries.
+        // "0 or more" is not informative: for a busy consumer the claims of the last minute are searched among
+        // its youngest entries.
         for state in consumer.states.iter().filter(|state| state.count > 0 || !state.at_least) {
             let about = if state.estimated { "~" } else { "" };
             let more = if state.at_least { "+" } else { "" };
             table.row(vec![
-                Cell::new(enums::state(state.state), enums::tone(state.state, false)),
+                Cell::new(enums::state(state.state), enums::style(state.state, false)),
                 enums::cause(state.cause).into(),
                 format!("{about}{}{more}", state.count).into(),
                 state.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
             ]);
         }
-        lines.extend(table.lines(screen));
+        lines.extend(table.lines(output));
         if consumer.expired > 0 {
             let longest = consumer.longest_expired.as_ref();
             let longest =
                 longest.map_or_else(String::new, |age| format!(", the longest for {}", rough(age.seconds)));
             let text = format!("  expired claims: {}{longest}", consumer.expired);
-            lines.push(screen.toned(&text, Tone::Doubtful));
+            lines.push(output.styled(&text, TextStyle::Doubtful));
         }
         if consumer.doubled > 0 {
             let text = format!("  doubled effects: {}", consumer.doubled);
-            lines.push(screen.toned(&text, Tone::Bad));
+            lines.push(output.styled(&text, TextStyle::Bad));
         }
         if consumer.near_exhaustion > 0 {
-            let text = format!("  with one attempt left at the most: {}", consumer.near_exhaustion);
-            lines.push(screen.toned(&text, Tone::Doubtful));
+            let text = format!("  with at most one attempt left: {}", consumer.near_exhaustion);
+            lines.push(output.styled(&text, TextStyle::Doubtful));
         }
     }
     lines
@@ -216,7 +217,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            lines(Screen::plain(), &summary),
+            lines(Output::plain(), &summary),
             [
                 "pay\u{fffd}ments  disabled: no new grants",
                 "  STATE        CAUSE           COUNT  OLDEST",
@@ -225,7 +226,7 @@ mod tests {
                 "  PARKED       EFFECT_UNKNOWN  2      1d 1h",
                 "  expired claims: 3, the longest for 1m",
                 "  doubled effects: 4",
-                "  with one attempt left at the most: 1",
+                "  with at most one attempt left: 1",
             ]
         );
     }

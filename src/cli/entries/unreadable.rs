@@ -1,4 +1,4 @@
-//! `entries delete --hash`: an entry that cannot be read, so that no look shows what would be lost.
+//! `entries delete --hash`: deletes an entry that cannot be read, so that its content cannot be shown before.
 
 use crate::cli::client::Client;
 use crate::cli::confirm::confirm;
@@ -15,7 +15,7 @@ pub(super) struct DeleteByHash {
     pub(super) reason: String,
     /// The operator's own id; `None` for a random one.
     pub(super) request_id: Option<String>,
-    /// Do not ask.
+    /// Skip the confirmation prompt.
     pub(super) yes: bool,
 }
 
@@ -46,8 +46,8 @@ pub(super) async fn delete(client: &Client, asked: DeleteByHash) -> Result<Exit,
         }
         problem
     })?;
-    if client.screen.json() {
-        client.screen.message("DeleteEntryResponse", &known.answer)?;
+    if client.output.json() {
+        client.output.message("DeleteEntryResponse", &known.answer)?;
         return Ok(Exit::Done);
     }
     let repeat = if known.answer.replayed && !known.repeated {
@@ -55,6 +55,6 @@ pub(super) async fn delete(client: &Client, asked: DeleteByHash) -> Result<Exit,
     } else {
         ""
     };
-    client.screen.line(&format!("the entry with key hash {} is gone now{repeat}", clean(&hash)))?;
+    client.output.line(&format!("the entry with key hash {} is gone now{repeat}", clean(&hash)))?;
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Rows to messages: so many rows, so many bytes, each key once.
+//! Groups rows into messages: bounded in rows and bytes, with each key at most once.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -6,21 +6,21 @@ use prost::Message as _;
 
 use crate::proto::{EntryKey, ImportedEntry};
 
-/// What the reader finds, in the order of the file.
+/// What the reader found, in the order of the file.
 pub(super) enum Found {
     /// Rows to send, and how far the file was read for them.
     Chunk(Chunk),
     /// A row that cannot be sent: its line, and why.
     Bad(u64, String),
-    /// The file cannot be read on.
+    /// The rest of the file cannot be read.
     Broken(String),
 }
 
-/// How many rows a message has at the most.
+/// The maximum number of rows of a message.
 pub(super) const ROWS_MAX: usize = 500;
-/// How many bytes its rows have at the most.
+/// The maximum number of bytes of its rows.
 pub(super) const BYTES_MAX: usize = 1_000_000;
-/// How many rows may wait since their key is in the message already. More of them end the message.
+/// The number of rows that may wait because their key is in the message already. One more ends the message.
 const WAITING_MAX: usize = 500;
 
 /// The rows of a message, and their lines.
@@ -28,11 +28,11 @@ const WAITING_MAX: usize = 500;
 pub(super) struct Chunk {
     pub(super) lines: Vec<u64>,
     pub(super) entries: Vec<ImportedEntry>,
-    /// The first line that is in it or in a later one.
+    /// The first line that is in this or a later message.
     pub(super) begin: u64,
-    /// The first line that is in a later one.
+    /// The first line that is in a later message.
     pub(super) after: u64,
-    /// How many bytes of the file were read when it was full.
+    /// The number of bytes of the file that were read when it was full.
     pub(super) position: u64,
 }
 
@@ -46,12 +46,12 @@ pub(super) struct Chunks {
     keys: HashSet<(String, String, String)>,
     waiting: VecDeque<Line>,
     position: u64,
-    /// The last line that was taken.
+    /// The last line that was added.
     line: u64,
 }
 
 impl Chunks {
-    /// Takes a row; gives the message that is full with it.
+    /// Adds a row; returns the message that is full with it.
     pub(super) fn push(&mut self, line: u64, position: u64, entry: ImportedEntry) -> Option<Chunk> {
         self.position = position;
         let full = self.now.entries.len() >= ROWS_MAX
@@ -63,7 +63,7 @@ impl Chunks {
         chunk
     }
 
-    /// Gives all that is left, for as long as it is taken.
+    /// Passes on all remaining messages, until `take` refuses one.
     pub(super) fn flush(&mut self, mut take: impl FnMut(Chunk) -> bool) {
         while !self.now.entries.is_empty() {
             let chunk = self.cut();
@@ -76,7 +76,7 @@ impl Chunks {
     fn put(&mut self, (line, entry): Line) {
         let key = entry.key.clone().unwrap_or_default();
         let EntryKey { consumer, source, id, replay_run: _ } = key;
-        // What does not fit waits too: a message that was cut begins with what had waited.
+        // A row that does not fit waits, too: the next message begins with the waiting rows.
         let fits = self.now.entries.len() < ROWS_MAX && self.bytes + size(&entry) <= BYTES_MAX;
         if fits && self.keys.insert((consumer, source, id)) {
             self.bytes += size(&entry);
@@ -87,7 +87,7 @@ impl Chunks {
         }
     }
 
-    /// Ends the message; the next one begins with what waited.
+    /// Ends the message; the next one begins with the rows that waited.
     fn cut(&mut self) -> Chunk {
         let mut chunk = std::mem::take(&mut self.now);
         chunk.position = self.position;

@@ -20,7 +20,7 @@ use super::problem::{Exit, Problem};
 use super::retry;
 use super::text::{clean, quoted};
 
-/// How many chunks may wait between reading and sending.
+/// The number of chunks that may wait between reading and sending.
 const READ_AHEAD: usize = 2;
 
 /// What to import.
@@ -31,19 +31,19 @@ pub(super) struct Import {
     /// Its form [default: by its extension: .csv, .jsonl or .ndjson]
     #[arg(long)]
     format: Option<Format>,
-    /// The consumer of rows that name none
+    /// The consumer of rows that name no consumer
     #[arg(long)]
     consumer: Option<String>,
-    /// The source of rows that name none
+    /// The source of rows that name no source
     #[arg(long)]
     source: Option<String>,
     /// Why, for the audit
     #[arg(long)]
     reason: String,
-    /// An id of your own for the import, for the audit [default: a random one]
+    /// Your own id of the import, for the audit [default: a random one]
     #[arg(long, value_name = "ID")]
     operation_id: Option<String>,
-    /// Go on at this line of the file, where an import was broken off
+    /// Continue at this line of the file, where an import was interrupted
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     from_line: u64,
     /// Read and check the file, and store nothing; no server is needed
@@ -69,7 +69,7 @@ impl Import {
         let done = if self.dry_run {
             send::check(client, finds).await
         } else {
-            client.screen.aside(&format!("operation id: {}", clean(&operation_id)));
+            client.output.stderr(&format!("operation id: {}", clean(&operation_id)));
             send::send(client, &operation_id, &self.reason, finds, size).await
         };
         let mut tally = match done {
@@ -83,7 +83,7 @@ impl Import {
             if why.starts_with("--from-line") {
                 return Err(Problem::usage(why));
             }
-            let next = "mend the file, and import it again: what is stored is not changed";
+            let next = "correct the file, and import it again: stored entries are not changed";
             return Err(Problem::new(Exit::Partly, format!("{}: {why}", clean(&self.file))).next(next));
         }
         Ok(if tally.bad == 0 && tally.rejected == 0 { Exit::Done } else { Exit::Partly })
@@ -112,7 +112,7 @@ fn resumable(broken: send::Broken, operation_id: &str) -> Problem {
     broken.problem.next(next)
 }
 
-/// The file and its size, where it has one.
+/// The file, and its size if it has one.
 fn open(file: &str) -> Result<(Box<dyn Read + Send>, Option<u64>), Problem> {
     if file == "-" {
         return Ok((Box::new(io::stdin()), None));
@@ -123,7 +123,7 @@ fn open(file: &str) -> Result<(Box<dyn Read + Send>, Option<u64>), Problem> {
     Ok((Box::new(BufReader::new(opened)), size.is_file().then_some(size.len())))
 }
 
-/// Reads to the end, or until nobody wants more.
+/// Reads to the end, or until the receiver is closed.
 fn read(rows: Rows, found: &mpsc::Sender<Found>) {
     let mut chunks = Chunks::default();
     for row in rows {

@@ -12,14 +12,14 @@ use crate::proto::{EntryKey, ImportedEntry};
 pub(super) const COLUMNS: [&str; 7] =
     ["consumer", "source", "id", "completed_at", "result", "result_base64", "fingerprint_hex"];
 
-/// What rows are that do not say it.
+/// The values of rows that omit them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Defaults {
     pub(super) consumer: String,
     pub(super) source: String,
 }
 
-/// An instant as files have it.
+/// An instant as files write it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Instant {
@@ -27,7 +27,7 @@ enum Instant {
     Text(String),
 }
 
-/// A row as it was read; an empty field is one that is not there.
+/// A row as it was read; an empty field counts as absent.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Row {
@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// The entry that it makes.
+    /// The entry of the row.
     pub(super) fn entry(self, defaults: &Defaults) -> Result<ImportedEntry, String> {
         let or = |given: Option<String>, default: &str, name: &str| match given {
             Some(given) if given.contains(['\n', '\r']) => {
@@ -101,7 +101,7 @@ impl Row {
     }
 }
 
-/// From here on a number counts milliseconds: as seconds it would lie in the year 5138.
+/// From this value on a number counts milliseconds: as seconds it would be in the year 5138.
 const MILLIS_FROM: i64 = 100_000_000_000;
 
 fn instant(value: &Instant) -> Result<Option<Timestamp>, String> {
@@ -119,7 +119,7 @@ fn instant(value: &Instant) -> Result<Option<Timestamp>, String> {
         let text = clean(text);
         format!("completed_at: {text:?} is neither an RFC 3339 time like 2026-03-01T12:00:00Z nor Unix time")
     };
-    // What is accepted beyond RFC 3339 would be guessing, such as a date without a zone.
+    // Text beyond RFC 3339, such as a date without a zone, could only be guessed.
     let zoned = text.ends_with(['Z', 'z'])
         || text.get(text.len().saturating_sub(6)..).is_some_and(|zone| zone.starts_with(['+', '-']));
     if !zoned || !text.contains([':']) {
@@ -128,7 +128,7 @@ fn instant(value: &Instant) -> Result<Option<Timestamp>, String> {
     text.parse().map(Some).map_err(|_| wrong())
 }
 
-/// The years that a number can mean: 2000 up to, and without, 2100.
+/// The years of valid numbers: from 2000 up to, but without, 2100.
 const YEARS: std::ops::Range<i64> = 946_684_800..4_102_444_800;
 
 fn unix(number: i64) -> Result<Timestamp, String> {
@@ -141,10 +141,10 @@ fn unix(number: i64) -> Result<Timestamp, String> {
     Ok(Timestamp { seconds, nanos })
 }
 
-/// What a number most likely is that lies in no year of ours.
+/// A guess at what a number outside these years was meant to be.
 fn implausible(number: i64) -> String {
     let likely = match number {
-        // As dates are written without their hyphens.
+        // A date without its hyphens.
         19_000_101..=21_991_231 => "is it a date? Write 2026-03-01T12:00:00Z",
         _ if YEARS.contains(&number.div_euclid(1_000_000)) => "is it in microseconds?",
         _ if YEARS.contains(&number.div_euclid(1_000_000_000)) => "is it in nanoseconds?",

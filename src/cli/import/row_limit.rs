@@ -1,14 +1,14 @@
-//! A reader that gives no single row more than its share of memory, whatever the file holds, and that knows of
-//! CSV where its lines and quotes are: what reads the fields takes a quote that is never closed for closed.
+//! A reader that bounds the memory of a single row, whatever the file contains, and that tracks the lines and
+//! quotes of CSV: the CSV parser treats a quote that is never closed as closed.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The longest row: a result has 1 MiB at the most, a third more as base64.
+/// The longest row: a result has at most 1 MiB, a third more as base64.
 pub(super) const ROW_BYTES_MAX: u64 = 4 << 20;
 
-/// What one row may still take; shared with whoever knows where rows end.
+/// The bytes that the current row may still use; shared with the reader of rows, which knows where they end.
 #[derive(Clone)]
 pub(super) struct Share {
     left: Arc<AtomicU64>,
@@ -17,18 +17,18 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// A row has ended.
+    /// A row has ended: its successor gets the full number of bytes.
     pub(super) fn renew(&self) {
         self.left.store(ROW_BYTES_MAX, Ordering::Relaxed);
     }
 
-    /// The file has ended, and a quote is open: the line where its record began.
+    /// The line where the record of an open quote began; `None` unless the file has ended within quotes.
     pub(super) fn open_quote(&self) -> Option<u64> {
         let quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.ended.load(Ordering::Relaxed) && quotes.place == Place::Quoted).then_some(quotes.began)
+        (self.ended.load(Ordering::Relaxed) && quotes.place == CsvPosition::Quoted).then_some(quotes.began)
     }
 
-    /// How many lines were read.
+    /// The number of lines that were read.
     pub(super) fn lines(&self) -> u64 {
         self.quotes.lock().unwrap_or_else(PoisonError::into_inner).lines()
     }
@@ -72,7 +72,7 @@ impl Read for RowLimit {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum CsvPosition {
     #[default]
     RecordStart,
     FieldStart,
@@ -82,11 +82,11 @@ enum Place {
     Closing,
 }
 
-/// Where in a CSV file a reader is. A quote begins a quoted field only at the field's start.
+/// The position of a reader in a CSV file. A quote begins a quoted field only at the field's start.
 #[derive(Debug, Default)]
 struct Quotes {
-    place: Place,
-    /// How many bytes and line feeds there were.
+    place: CsvPosition,
+    /// The number of bytes and line feeds that were read.
     bytes: u64,
     feeds: u64,
     last: u8,
@@ -97,10 +97,10 @@ struct Quotes {
 impl Quotes {
     fn see(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            // A byte order mark is no part of the first field.
+            // A byte order mark is not part of the first field.
             let mark = b"\xef\xbb\xbf";
             let marked = usize::try_from(self.bytes).ok().and_then(|at| mark.get(at)) == Some(&byte);
-            if !(marked && self.place == Place::RecordStart) {
+            if !(marked && self.place == CsvPosition::RecordStart) {
                 self.step(byte);
             }
             self.bytes += 1;
@@ -110,16 +110,21 @@ impl Quotes {
     }
 
     fn step(&mut self, byte: u8) {
-        if self.place == Place::RecordStart && !matches!(byte, b'\r' | b'\n') {
+        if self.place == CsvPosition::RecordStart && !matches!(byte, b'\r' | b'\n') {
             self.began = self.feeds + 1;
-            self.place = Place::FieldStart;
+            self.place = CsvPosition::FieldStart;
         }
         self.place = match (self.place, byte) {
-            (Place::Quoted, b'"') => Place::Closing,
-            (Place::FieldStart | Place::Closing, b'"') | (Place::Quoted, _) => Place::Quoted,
-            (_, b'\r' | b'\n') => Place::RecordStart,
-            (_, b',') => Place::FieldStart,
-            (Place::RecordStart | Place::FieldStart | Place::Bare | Place::Closing, _) => Place::Bare,
+            (CsvPosition::Quoted, b'"') => CsvPosition::Closing,
+            (CsvPosition::FieldStart | CsvPosition::Closing, b'"') | (CsvPosition::Quoted, _) => {
+                CsvPosition::Quoted
+            }
+            (_, b'\r' | b'\n') => CsvPosition::RecordStart,
+            (_, b',') => CsvPosition::FieldStart,
+            (
+                CsvPosition::RecordStart | CsvPosition::FieldStart | CsvPosition::Bare | CsvPosition::Closing,
+                _,
+            ) => CsvPosition::Bare,
         };
     }
 

@@ -23,13 +23,13 @@ pub(super) enum Format {
     Jsonl,
 }
 
-/// What comes next in the file.
+/// The next item of the file.
 pub(super) enum Next {
-    /// An entry, its line, and how many bytes of the file were read with it.
+    /// An entry, its line, and the number of bytes of the file that were read with it.
     Row(u64, u64, ImportedEntry),
-    /// A row that is none.
+    /// A line that is not a valid row.
     Bad(u64, String),
-    /// Nothing can be read any more.
+    /// The rest of the file cannot be read.
     Broken(String),
 }
 
@@ -38,7 +38,7 @@ enum Input {
     Jsonl(BufReader<RowLimit>, Share),
 }
 
-/// The rows; none after a broken one.
+/// The rows; it ends after a broken one.
 pub(super) struct Rows {
     input: Input,
     defaults: Defaults,
@@ -66,7 +66,7 @@ impl Rows {
                 if let Some(line) = share.open_quote() {
                     return Err(Problem::failed(open_quote(line)));
                 }
-                // A byte order mark is no part of a name.
+                // A byte order mark is not part of a name.
                 let names: Vec<String> =
                     header.iter().map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect();
                 check(&names).map_err(Problem::failed)?;
@@ -77,19 +77,19 @@ impl Rows {
         Ok(Rows { input, defaults, from_line, line: 0, position: 0, spanning: Arc::default(), ended: false })
     }
 
-    /// How many rows had a field with a line break in it, as of now.
+    /// The number of rows so far that had a field with a line break.
     pub(super) fn spanning(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.spanning)
     }
 
-    /// The next row as it was read; none at the end.
+    /// The next row as it was read; `None` at the end.
     fn read(&mut self) -> Option<Result<Row, Next>> {
         match &mut self.input {
             Input::Csv(reader, names, share) => {
                 share.renew();
                 let mut record = csv::StringRecord::new();
                 let read = reader.read_record(&mut record);
-                // Whatever it seems to hold: the rows after it are in it.
+                // The row is invalid whatever it seems to contain: the following rows are in it.
                 if let Some(line) = share.open_quote() {
                     return Some(Err(Next::Broken(open_quote(line))));
                 }
@@ -146,7 +146,8 @@ impl Rows {
 }
 
 impl Rows {
-    /// There is no such line to go on from; the one after the last is where a whole file was read.
+    /// The line to start from is beyond the end. The line after the last one is valid: the whole file was
+    /// read.
     fn beyond(&self) -> Option<Next> {
         let (Input::Csv(_, _, share) | Input::Jsonl(_, share)) = &self.input;
         let lines = share.lines();
@@ -199,7 +200,7 @@ fn open_quote(line: u64) -> String {
     )
 }
 
-/// What no row can name is named by a flag.
+/// Checks that a flag names what no column names.
 fn complete(names: &[String], defaults: &Defaults) -> Result<(), Problem> {
     for (column, default) in [("consumer", &defaults.consumer), ("source", &defaults.source)] {
         if default.is_empty() && !names.iter().any(|name| name == column) {
@@ -213,7 +214,7 @@ fn check(names: &[String]) -> Result<(), String> {
     let known = COLUMNS.join(", ");
     for (at, name) in names.iter().enumerate() {
         if !COLUMNS.contains(&name.as_str()) {
-            return Err(format!("line 1: {:?} is no column; there are {known}", clean(name)));
+            return Err(format!("line 1: {:?} is not a column; there are {known}", clean(name)));
         }
         if names.iter().take(at).any(|other| other == name) {
             return Err(format!("line 1: the column {name} is there twice"));
@@ -291,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_wrong_header_is_refused() {
-        assert!(read(Format::Csv, "id,colour\n", 1)[0].contains("\"colour\" is no column"));
+        assert!(read(Format::Csv, "id,colour\n", 1)[0].contains("\"colour\" is not a column"));
         assert!(read(Format::Csv, "id,id\n", 1)[0].contains("twice"));
         assert!(read(Format::Csv, "source\n", 1)[0].contains("id is missing"));
     }

@@ -1,4 +1,4 @@
-//! Sending: a few messages at a time are under way, each answered in its order.
+//! Sends the messages: a bounded number is in flight, and they are answered in order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,18 +11,18 @@ use tokio::time::timeout;
 use super::chunk::{Chunk, Found};
 use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem, rejected};
-use crate::cli::progress::Progress;
+use crate::cli::progress::OperationProgress;
 use crate::cli::text::{clean, counted};
 use crate::proto;
 
-/// How many messages may be under way.
+/// The number of messages that may be in flight.
 const UNDER_WAY_MAX: usize = 4;
-/// A server that is silent for so long will not answer.
+/// A server that is silent for this long will not answer.
 const SILENCE_MAX: Duration = Duration::from_mins(2);
 
-/// How the import went.
+/// The counts of an import.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ImportCounts {
     rows: u64,
     stored: i64,
     already: i64,
@@ -31,16 +31,16 @@ pub(super) struct Tally {
     pub(super) bad: u64,
     /// The first of the lines whose message had a row that is too old, and the last of them.
     old: Option<(u64, u64)>,
-    /// How many rows had a field with a line break in it.
+    /// The number of rows that had a field with a line break.
     pub(super) spanning: u64,
     /// Why the file could not be read to its end.
     pub(super) broken: Option<String>,
 }
 
-/// How many bad rows are printed.
+/// The number of bad rows that are printed.
 const BAD_MAX: u64 = 20;
 
-/// Why it ended early, and the line to go on from, if anything may be stored.
+/// Why the import ended early, and the line to continue from, if anything may be stored.
 pub(super) struct Broken {
     pub(super) problem: Problem,
     pub(super) line: Option<u64>,
@@ -52,15 +52,15 @@ impl From<Problem> for Broken {
     }
 }
 
-impl Tally {
+impl ImportCounts {
     pub(super) fn print(&self, client: &Client, operation_id: &str, dry_run: bool) -> Result<(), Problem> {
-        let screen = client.screen;
+        let output = client.output;
         if self.bad > BAD_MAX {
             let more = counted(self.bad - BAD_MAX, "more bad row", "more bad rows");
-            screen.aside(&format!("… and {more}"));
+            output.stderr(&format!("… and {more}"));
         }
         if self.spanning > 0 {
-            screen.note(&format!(
+            output.note(&format!(
                 "{} over several lines: if this is not meant, a quotation mark is missing",
                 counted(self.spanning, "row goes", "rows go")
             ));
@@ -71,9 +71,9 @@ impl Tally {
             } else {
                 format!("within lines {first} to {last}")
             };
-            screen.note(&format!("too old to keep: {}, the first {lines}; its retention is over", self.over));
+            output.note(&format!("too old to keep: {}, the first {lines}; its retention is over", self.over));
         }
-        if screen.json() {
+        if output.json() {
             let report = serde_json::json!({
                 "operationId": if dry_run { "" } else { operation_id },
                 "dryRun": dry_run,
@@ -86,16 +86,16 @@ impl Tally {
                 "rowsOverSeveralLines": self.spanning,
                 "complete": self.broken.is_none(),
             });
-            return screen.line(&report.to_string());
+            return output.line(&report.to_string());
         }
         if dry_run {
-            return screen.line(&format!(
+            return output.line(&format!(
                 "dry run: {} would be sent, {}; nothing was stored",
                 counted(self.rows, "row", "rows"),
                 counted(self.bad, "is bad", "are bad")
             ));
         }
-        screen.line(&format!(
+        output.line(&format!(
             "{} stored, {} completed already, {} too old to keep, {} rejected, {}",
             self.stored,
             counted(self.already, "was", "were"),
@@ -108,14 +108,14 @@ impl Tally {
     fn bad(&mut self, client: &Client, line: u64, why: &str) {
         self.bad += 1;
         if self.bad <= BAD_MAX {
-            client.screen.aside(&format!("line {line}: {why}"));
+            client.output.stderr(&format!("line {line}: {why}"));
         }
     }
 }
 
-/// Only reads.
-pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> Result<Tally, Broken> {
-    let mut tally = Tally::default();
+/// Only reads and checks the file.
+pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> Result<ImportCounts, Broken> {
+    let mut tally = ImportCounts::default();
     while let Some(found) = finds.recv().await {
         match found {
             Found::Chunk(chunk) => tally.rows += chunk.entries.len() as u64,
@@ -129,7 +129,7 @@ pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> 
 /// What the sender and the receiver share.
 #[derive(Default)]
 struct Shared {
-    /// What was sent and is not answered yet; without its entries.
+    /// The messages in flight, without their entries.
     sent: VecDeque<Chunk>,
     bad: Vec<(u64, String)>,
     broken: Option<String>,
@@ -147,7 +147,7 @@ pub(super) async fn send(
     reason: &str,
     finds: mpsc::Receiver<Found>,
     size: Option<u64>,
-) -> Result<Tally, Broken> {
+) -> Result<ImportCounts, Broken> {
     let mut admin = client.connect().await?;
     let both = Both::default();
     let places = Arc::new(Semaphore::new(UNDER_WAY_MAX));
@@ -160,9 +160,9 @@ pub(super) async fn send(
         }
     };
     let requests = requests(finds, Arc::clone(&both), Arc::clone(&places), make);
-    let mut tally = Tally::default();
+    let mut tally = ImportCounts::default();
     let mut answered = None;
-    let mut progress = Progress::new(client.screen);
+    let mut progress = OperationProgress::new(client.output);
     let received = async {
         let asked = timeout(SILENCE_MAX, admin.import_entries(requests)).await.map_err(|_| silent())?;
         let mut answers = asked.map_err(|status| Problem::of(&status))?.into_inner();
@@ -207,7 +207,7 @@ pub(super) async fn send(
     let shared = lock(&both);
     let line = shared.sent.front().map(|chunk| chunk.begin).or(answered);
     match (done, &shared.broken) {
-        (Ok(()), why) => Ok(Tally { broken: why.clone(), ..tally }),
+        (Ok(()), why) => Ok(ImportCounts { broken: why.clone(), ..tally }),
         (Err(problem), _) => Err(Broken { problem, line }),
     }
 }
@@ -216,7 +216,7 @@ fn silent() -> Problem {
     Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
 }
 
-/// The messages as they are to be sent: the next one only when there is a place for it.
+/// The stream of messages: the next one is sent only when a permit is free.
 fn requests(
     finds: mpsc::Receiver<Found>,
     both: Both,
@@ -232,7 +232,7 @@ fn requests(
                     return None;
                 }
                 Found::Chunk(mut chunk) => {
-                    // Given back with the answer.
+                    // The permit is returned with the answer.
                     places.acquire().await.ok()?.forget();
                     let request = make(std::mem::take(&mut chunk.entries));
                     lock(&both).sent.push_back(chunk);
@@ -243,7 +243,7 @@ fn requests(
     })
 }
 
-fn bad_rows(client: &Client, both: &Both, progress: &Progress, tally: &mut Tally) {
+fn bad_rows(client: &Client, both: &Both, progress: &OperationProgress, tally: &mut ImportCounts) {
     let bad = std::mem::take(&mut lock(both).bad);
     progress.print(|| bad.iter().for_each(|(line, why)| tally.bad(client, *line, why)));
 }
@@ -253,6 +253,6 @@ fn rejections(client: &Client, lines: &[u64], rejections: &[proto::ImportRejecti
         let line = usize::try_from(rejection.index).ok().and_then(|index| lines.get(index));
         let line = line.map_or_else(|| "?".to_owned(), ToString::to_string);
         let why = rejection.rejected.as_ref().map_or_else(String::new, rejected);
-        client.screen.aside(&format!("line {line}: {}", clean(&why)));
+        client.output.stderr(&format!("line {line}: {}", clean(&why)));
     }
 }

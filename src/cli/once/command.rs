@@ -1,4 +1,4 @@
-//! The command: its process, its group, and its output.
+//! The command: its process, its process group, and its output.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -15,7 +15,8 @@ use tokio::time::timeout;
 
 use crate::common::patient_write::write_all;
 
-/// How long the output is waited for once the command has ended: a process that it left behind may hold the pipe open.
+/// How long the output is awaited after the command has ended: a process that it left running may hold the
+/// pipe open.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(2);
 const READ_AT_ONCE: usize = 64 * 1_024;
 
@@ -26,28 +27,30 @@ pub(super) enum Ended {
     Signal(i32),
 }
 
-/// The head of the output, and the number of all its bytes.
+/// The beginning of the output, and the number of all its bytes.
 #[derive(Default)]
-pub(super) struct Output {
+pub(super) struct CommandOutput {
     pub(super) head: Vec<u8>,
     pub(super) bytes: u64,
 }
 
-/// A command that was started. Only its owner reaps it, so that no signal reaches another process with its number.
+/// A started command. Only its owner reaps it, so that no signal reaches another process with the same id.
 pub(super) struct Running {
     child: Child,
-    /// The command leads a group of its own.
+    /// The command leads its own process group.
     own_group: bool,
     pub(super) ended: oneshot::Receiver<()>,
-    output: Arc<Mutex<Output>>,
+    output: Arc<Mutex<CommandOutput>>,
     output_ended: oneshot::Receiver<()>,
 }
 
 impl Running {
-    /// Starts the command. Of its output `head_max` bytes are kept; all of it goes to standard output.
+    /// Starts the command. The first `head_max` bytes of its output are kept; all of it goes to standard
+    /// output.
     ///
-    /// With a terminal as standard input the command stays in the terminal's group: else it could not read it. Without
-    /// one it has a group of its own, so that signals reach what it starts, too.
+    /// With a terminal as standard input the command stays in the terminal's process group: otherwise it
+    /// could not read from the terminal. Without one it gets its own group, so that signals also reach the
+    /// processes that it starts.
     pub(super) fn start(
         words: &[OsString],
         environment: &[(&str, String)],
@@ -62,7 +65,7 @@ impl Running {
             command.process_group(0);
         }
         let mut child = command.spawn()?;
-        let output = Arc::new(Mutex::new(Output::default()));
+        let output = Arc::new(Mutex::new(CommandOutput::default()));
         let (tell_output, output_ended) = oneshot::channel();
         if let Some(from) = child.stdout.take() {
             let kept = Arc::clone(&output);
@@ -80,22 +83,23 @@ impl Running {
         Ok(Running { child, own_group, ended, output, output_ended })
     }
 
-    /// Sends a signal to the command and what it has started.
+    /// Sends a signal to the command and to the processes that it has started.
     pub(super) fn signal(&self, number: Signal) {
         let Some(pid) = pid(&self.child) else { return };
-        // It may have ended by itself.
+        // It may have ended already.
         let _gone = if self.own_group { kill_process_group(pid, number) } else { kill_process(pid, number) };
     }
 
-    /// Passes on a signal that this process was sent. A terminal has sent those of its keys to the whole group.
+    /// Passes on a signal of this process. The terminal has already sent the signals of its keys to the whole
+    /// group.
     pub(super) fn pass_on(&self, number: Signal) {
         if self.own_group || ![Signal::INT, Signal::QUIT].contains(&number) {
             self.signal(number);
         }
     }
 
-    /// How the command ended, and its output. To be called once `ended` is received.
-    pub(super) async fn outcome(mut self) -> (Ended, Output) {
+    /// How the command ended, and its output. To be called after `ended` was received.
+    pub(super) async fn outcome(mut self) -> (Ended, CommandOutput) {
         let _left_behind = timeout(OUTPUT_WITHIN, self.output_ended).await;
         let status = self.child.wait();
         let code = status.as_ref().ok().and_then(std::process::ExitStatus::code);
@@ -112,7 +116,7 @@ fn pid(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
-/// Waits until a process has ended, and leaves it to be reaped.
+/// Waits until a process has ended, without reaping it.
 fn wait(pid: Option<Pid>) {
     let Some(pid) = pid else { return };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -120,7 +124,7 @@ fn wait(pid: Option<Pid>) {
 }
 
 /// Copies the output. A standard output that is closed or full does not stop the command.
-fn copy(mut from: ChildStdout, kept: &Mutex<Output>, head_max: usize) {
+fn copy(mut from: ChildStdout, kept: &Mutex<CommandOutput>, head_max: usize) {
     let (mut buffer, mut is_read) = (vec![0; READ_AT_ONCE], true);
     loop {
         let count = match from.read(&mut buffer) {

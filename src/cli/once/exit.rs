@@ -4,15 +4,15 @@ use crate::cli::problem::{Exit, Problem};
 
 /// Done, now or by an earlier run.
 pub(super) const DONE: u8 = 0;
-/// A command's own code where it would read as one of `once`.
+/// The code of a failed command whose own code would read as one of `once`.
 pub(super) const FAILED: u8 = 1;
-/// Called wrongly: repeating the call does not help.
+/// Wrong usage: repeating the call does not help.
 pub(super) const USAGE: u8 = 2;
-/// `EX_DATAERR`: the message is parked, failed for good, or refused for what it is.
+/// `EX_DATAERR`: the message is parked, has failed for good, or is refused for its content.
 pub(super) const DEAD_LETTER: u8 = 65;
 /// `EX_TEMPFAIL`: run the same command line again later.
 pub(super) const LATER: u8 = 75;
-/// The command cannot be executed, and is not there: as shells have it.
+/// The command cannot be executed, or was not found: as in shells.
 pub(super) const NOT_EXECUTABLE: u8 = 126;
 pub(super) const NOT_FOUND: u8 = 127;
 
@@ -27,7 +27,7 @@ Exit codes:
   126  the command cannot be executed; 127: it is not there. Nothing was done
   else the command's own code, where 65 and 75 become 1; 128+N where signal N ended it";
 
-/// What a failed command's code becomes: 65 and 75 say something of the message, so a command cannot say them.
+/// The code for a failed command: 65 and 75 have a meaning for the message, so a command cannot return them.
 pub(super) fn passed_on(code: u8) -> u8 {
     if [DEAD_LETTER, LATER].contains(&code) { FAILED } else { code }
 }
@@ -37,7 +37,7 @@ pub(super) fn of_signal(number: i32) -> u8 {
     u8::try_from(number).unwrap_or(FAILED).saturating_add(128)
 }
 
-/// Prints the problem; called wrongly stays so, everything else may be better later.
+/// Prints the problem; wrong usage stays so, any other problem may be temporary.
 pub(super) fn of_problem(problem: Problem) -> u8 {
     if problem.print() == Exit::Usage { USAGE } else { LATER }
 }

@@ -1,4 +1,4 @@
-//! The claim, and what its answer means for a command.
+//! The claim, and what its verdict means for the command.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 use super::exit::{DEAD_LETTER, DONE, LATER, USAGE};
-use crate::cli::client::{Client, Ledger};
+use crate::cli::client::{Client, ConsumerClient};
 use crate::cli::problem::{Problem, reason};
 use crate::cli::text::clean;
 use crate::cli::{json, retry};
@@ -19,25 +19,29 @@ use crate::proto::{
 /// A claim that this process holds.
 pub(super) struct Held {
     pub(super) client: Client,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: ConsumerClient,
     pub(super) key: EntryKey,
     pub(super) token: i64,
     pub(super) lease: Duration,
-    /// When the call was sent that was granted: the lease is counted from here.
+    /// When the granted call was sent: the lease is counted from then.
     pub(super) sent: Instant,
     pub(super) acquired: Acquired,
 }
 
-/// What became of the claim.
-pub(super) enum Answer {
+/// The outcome of the claim.
+pub(super) enum ClaimOutcome {
     /// The command may run.
     Held(Box<Held>),
-    /// It may not: the exit code, the stored result, and what to say.
+    /// The command may not run: the exit code, the stored result, and a note.
     Over { code: u8, result: Bytes, note: Option<String> },
 }
 
 /// Claims, and repeats the identical call while its outcome is unknown.
-pub(super) async fn claim(client: Client, key: EntryKey, lease: Option<Duration>) -> Result<Answer, Problem> {
+pub(super) async fn claim(
+    client: Client,
+    key: EntryKey,
+    lease: Option<Duration>,
+) -> Result<ClaimOutcome, Problem> {
     let ledger = client.connect_ledger().await?;
     let lease = lease.map(prost_types::Duration::try_from).transpose();
     let request = ClaimRequest {
@@ -60,23 +64,23 @@ pub(super) async fn claim(client: Client, key: EntryKey, lease: Option<Duration>
     if let (Advice::Process, Some(Verdict::Acquired(acquired))) = (answer.advice(), &answer.verdict) {
         let (acquired, token) = (acquired.clone(), acquired.token);
         let lease = acquired.lease.and_then(|lease| Duration::try_from(lease).ok()).unwrap_or_default();
-        return Ok(Answer::Held(Box::new(Held { client, ledger, key, token, lease, sent, acquired })));
+        return Ok(ClaimOutcome::Held(Box::new(Held { client, ledger, key, token, lease, sent, acquired })));
     }
     not_granted(&answer)
 }
 
-/// By the advice alone, so that a verdict of a newer server is right, too.
-fn not_granted(answer: &ClaimResponse) -> Result<Answer, Problem> {
+/// By the advice alone, so that the verdict of a newer server is handled correctly too.
+fn not_granted(answer: &ClaimResponse) -> Result<ClaimOutcome, Problem> {
     let code = match answer.advice() {
         Advice::Ack => DONE,
         Advice::DeadLetter => DEAD_LETTER,
         Advice::RetryLater | Advice::Process | Advice::Unspecified => LATER,
     };
     if let Some(Verdict::Completed(done)) = answer.verdict.as_ref().filter(|_| code == DONE) {
-        return Ok(Answer::Over { code, result: done.result.clone(), note: lacking(done) });
+        return Ok(ClaimOutcome::Over { code, result: done.result.clone(), note: lacking(done) });
     }
     let note = Some(why(answer)?);
-    Ok(Answer::Over { code, result: Bytes::new(), note })
+    Ok(ClaimOutcome::Over { code, result: Bytes::new(), note })
 }
 
 /// Why the command may not run, for people.
@@ -99,7 +103,7 @@ fn why(answer: &ClaimResponse) -> Result<String, Problem> {
     Ok(later.map_or_else(|| said.clone(), |later| format!("{said}; it may run in {later:?}")))
 }
 
-/// Why a stored result is not whole.
+/// Why a stored result is incomplete.
 fn lacking(done: &Completed) -> Option<String> {
     let expired = "an earlier run was done; its result is not kept any longer";
     let omitted = "an earlier run was done; its result was left out of the answer";
@@ -110,7 +114,7 @@ fn lacking(done: &Completed) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn refused(status: &Status) -> Answer {
+fn refused(status: &Status) -> ClaimOutcome {
     let details = status.get_error_details();
     let advice = details.error_info().and_then(|info| info.metadata.get("advice"));
     let code = match reason(status) {
@@ -118,5 +122,5 @@ fn refused(status: &Status) -> Answer {
         _ if advice.is_some_and(|advice| advice == "DEAD_LETTER") => DEAD_LETTER,
         _ => LATER,
     };
-    Answer::Over { code, result: Bytes::new(), note: Some(Problem::of(status).text) }
+    ClaimOutcome::Over { code, result: Bytes::new(), note: Some(Problem::of(status).text) }
 }

@@ -1,4 +1,4 @@
-//! Renews the lease while the command runs, and finds out when it is lost.
+//! Renews the lease while the command runs, and detects its loss.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::grant::Held;
 use crate::cli::problem::{Problem, reason};
 use crate::proto::{ErrorReason, RenewRequest};
 
-/// The lease is renewed at this part of it, and an unconfirmed renewal is repeated at a tenth.
+/// The lease is renewed after this fraction of it; an unconfirmed renewal is repeated after a tenth.
 const RENEWED_AT: u32 = 3;
 const REPEATED_AT: u32 = 10;
 const WAIT_MIN: Duration = Duration::from_millis(50);
@@ -55,7 +55,7 @@ async fn renewed(held: &Held, wanted: Option<Duration>, answered_by: Instant) ->
     Ok(answer.lease.and_then(|lease| Duration::try_from(lease).ok()).unwrap_or_default())
 }
 
-/// The claim is another holder's, or closed: no repeat changes that.
+/// The claim belongs to another holder or is closed: no repeat changes that.
 fn is_lost(status: &Status) -> bool {
     let lost = [ErrorReason::LeaseLost, ErrorReason::ClaimClosed, ErrorReason::TokenFromFuture];
     reason(status).is_some_and(|(_, reason)| lost.contains(&reason))

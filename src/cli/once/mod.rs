@@ -15,13 +15,13 @@ use clap::Args;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
 
-use self::command::{Ended, Output, Running};
+use self::command::{CommandOutput, Ended, Running};
 use self::exit::{DEAD_LETTER, DONE, LATER};
-use self::grant::{Answer, Held, claim};
+use self::grant::{ClaimOutcome, Held, claim};
 use self::signals::Signals;
-use super::aside::aside;
 use super::client::Client;
 use super::problem::Problem;
+use super::stderr::print_stderr;
 use crate::common::duration_arg::DurationArg;
 use crate::common::patient_write::write_all;
 use crate::proto::{EntryKey, FailureKind};
@@ -40,14 +40,14 @@ pub(super) struct Run {
     /// The lease; it is renewed while the command runs [default: the consumer's policy's]
     #[arg(long, value_name = "DURATION")]
     lease: Option<DurationArg>,
-    /// An exit code of the command that parks the message for a person; every other one but 0 has it run again later.
-    /// Repeat it for several
+    /// An exit code of the command that parks the message for a person; after every other one except 0 the
+    /// message is retried later. Repeat it for several
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(1..))]
     park_on: Vec<u8>,
-    /// How many bytes of standard output are stored as the result; a longer output is not stored at all
+    /// Maximum size of standard output, in bytes, that is stored as the result; a longer output is not stored
     #[arg(long, value_name = "BYTES", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(..=1_048_576))]
     output_max: u32,
-    /// How long to repeat what became of the command until the ledger confirms it
+    /// How long to repeat the report of the command's outcome until the ledger confirms it
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     confirm_within: DurationArg,
     /// How long a command whose lease was lost has between TERM and KILL
@@ -61,11 +61,11 @@ pub(super) struct Run {
     command: Vec<OsString>,
 }
 
-/// What became of a command that was started.
+/// The outcome of a started command.
 enum Outcome {
-    Ended(Ended, Output),
-    /// The claim was lost, and the command was ended for that.
-    Lost(Ended, Output),
+    Ended(Ended, CommandOutput),
+    /// The claim was lost, and the command was ended for that reason.
+    Lost(Ended, CommandOutput),
     /// A second signal ended it.
     Killed(Signal),
 }
@@ -90,17 +90,17 @@ impl Run {
         };
         match answer {
             Err(problem) => exit::of_problem(problem),
-            Ok(Answer::Held(held)) => self.hold(&held, &mut signals).await,
-            Ok(Answer::Over { code, result, note }) => {
+            Ok(ClaimOutcome::Held(held)) => self.hold(&held, &mut signals).await,
+            Ok(ClaimOutcome::Over { code, result, note }) => {
                 if let Some(note) = note {
-                    aside(&format!("once: {note}"));
+                    print_stderr(&format!("once: {note}"));
                 }
                 print(code, &result)
             }
         }
     }
 
-    /// Runs the command under a claim, and reports what became of it.
+    /// Runs the command under a claim, and reports its outcome.
     async fn hold(&self, held: &Held, signals: &mut Signals) -> u8 {
         if let Some(number) = signals.first() {
             return self.give_back(held, signals, exit::of_signal(number.as_raw())).await;
@@ -117,7 +117,7 @@ impl Run {
             Ok(running) => running,
             Err(error) => {
                 let program = self.command.first().map(OsString::as_os_str).unwrap_or_default();
-                aside(&format!("once: {}: {error}; nothing was done", program.display()));
+                print_stderr(&format!("once: {}: {error}; nothing was done", program.display()));
                 let missing = error.kind() == io::ErrorKind::NotFound;
                 let code = if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
                 return self.give_back(held, signals, code).await;
@@ -125,19 +125,19 @@ impl Run {
         };
         let outcome = self.watch(held, running, signals).await;
         if let Outcome::Killed(number) = outcome {
-            aside("once: ended by a second signal; the claim is not settled: its lease runs out");
+            print_stderr("once: ended by a second signal; the claim is not settled: its lease runs out");
             return exit::of_signal(number.as_raw());
         }
         tokio::select! {
             code = self.settle(held, outcome) => code,
             number = signals.second() => {
-                aside("once: ended by a second signal; what became of the command may not be stored");
+                print_stderr("once: ended by a second signal; what became of the command may not be stored");
                 exit::of_signal(number.as_raw())
             }
         }
     }
 
-    /// Waits for the end of the command, renews meanwhile, and passes the first signal on.
+    /// Waits for the end of the command, renews the lease meanwhile, and passes the first signal on.
     async fn watch(&self, held: &Held, mut running: Running, signals: &mut Signals) -> Outcome {
         let keeping = lease::keep(held, self.lease.map(Duration::from));
         tokio::pin!(keeping);
@@ -154,7 +154,7 @@ impl Run {
                     running.pass_on(number);
                 }
                 why = &mut keeping, if !lost => {
-                    aside(&format!("once: the claim is lost: {why}; the command is ended"));
+                    print_stderr(&format!("once: the claim is lost: {why}; the command is ended"));
                     running.signal(Signal::TERM);
                     kill_at = Some(Instant::now() + Duration::from(self.kill_after));
                     lost = true;
@@ -181,7 +181,7 @@ impl Run {
                 let text = format!("ended by signal {number}");
                 self.fail(held, FailureKind::Retryable, text, exit::of_signal(number)).await
             }
-            // It is done all the same, and the ledger must know: another holder may have done it, too.
+            // The command is done in any case, and the ledger must know: another holder may have done it, too.
             Outcome::Lost(Ended::Code(0), output) => {
                 self.complete(held, output).await;
                 LATER
@@ -190,7 +190,7 @@ impl Run {
         }
     }
 
-    async fn complete(&self, held: &Held, output: Output) -> u8 {
+    async fn complete(&self, held: &Held, output: CommandOutput) -> u8 {
         let fits = output.bytes <= u64::from(self.output_max);
         let result = fits.then(|| output.head.into());
         match settle::complete(held, result, self.confirm_within.into()).await {
@@ -198,7 +198,7 @@ impl Run {
                 if !stored {
                     let max = if fits { "what the server keeps" } else { "--output-max" };
                     let bytes = output.bytes;
-                    aside(&format!(
+                    print_stderr(&format!(
                         "once: done; the output of {bytes} bytes is above {max} and was not stored"
                     ));
                 }
@@ -206,7 +206,7 @@ impl Run {
             }
             Err(problem) => {
                 let text = problem.text;
-                aside(&format!(
+                print_stderr(&format!(
                     "once: the command is done, and the ledger has not confirmed that: {text}\n  next: run it again; it \
                      may run a second time. Its effect happens once only where it uses IDEMPOTENCY_KEY or \
                      LEDGER_FENCING_TOKEN"
@@ -218,14 +218,14 @@ impl Run {
 
     async fn fail(&self, held: &Held, kind: FailureKind, error: String, code: u8) -> u8 {
         if let Err(problem) = settle::fail(held, kind, error, self.confirm_within.into()).await {
-            aside(&format!("once: the failure is not stored: {}; the lease runs out", problem.text));
+            print_stderr(&format!("once: the failure is not stored: {}; the lease runs out", problem.text));
         }
         code
     }
 
-    /// An earlier attempt had announced its effect, which may have happened: a person must find out.
+    /// An earlier attempt announced its effect, which may have happened: a person must find out.
     async fn park_announced(&self, held: &Held, signals: &mut Signals) -> u8 {
-        aside(
+        print_stderr(
             "once: an earlier attempt had announced its effect, which may have happened: the message is parked\n  next: \
              find out, then `entries resolve`; or run it with --repeat-announced",
         );
@@ -236,12 +236,12 @@ impl Run {
         }
     }
 
-    /// Nothing was done.
+    /// Releases the claim: the command did not run.
     async fn give_back(&self, held: &Held, signals: &mut Signals, code: u8) -> u8 {
         tokio::select! {
             released = settle::release(held, self.confirm_within.into()) => {
                 if let Err(problem) = released {
-                    aside(&format!("once: the claim is not released: {}; its lease runs out", problem.text));
+                    print_stderr(&format!("once: the claim is not released: {}; its lease runs out", problem.text));
                 }
                 code
             }
@@ -250,11 +250,11 @@ impl Run {
     }
 }
 
-/// Prints a stored result as it is. A reader that has gone has seen enough; a full disk loses the result.
+/// Prints a stored result unchanged. A closed standard output is not an error; a full disk loses the result.
 fn print(code: u8, result: &[u8]) -> u8 {
     match write_all(&mut io::stdout().lock(), &mut &*result) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            aside(&format!("error: standard output: {error}"));
+            print_stderr(&format!("error: standard output: {error}"));
             exit::FAILED
         }
         _ => code,

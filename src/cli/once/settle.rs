@@ -1,4 +1,5 @@
-//! What became of the command, reported until the ledger has confirmed it or the time for that is over.
+//! Settles the claim by the command's outcome, repeated until the ledger has confirmed it or the time is
+//! over.
 
 use std::time::Duration;
 
@@ -12,14 +13,15 @@ use crate::proto::{
     CompleteRequest, CompleteResponse, ErrorReason, FailRequest, FailureKind, ReleaseRequest,
 };
 
-/// The command is done. `result` is `None` if the output is not to be stored. Returns whether the ledger has the output.
+/// The command is done. `result` is `None` if its output must not be stored. Returns whether the ledger has
+/// the output.
 ///
 /// # Errors
 /// The ledger did not confirm it.
 pub(super) async fn complete(held: &Held, result: Option<Bytes>, within: Duration) -> Result<bool, Problem> {
     let is_sent = result.as_ref().is_some_and(|result| !result.is_empty());
     let done = match completed(held, result, within).await {
-        // The command is done, and a result that the server does not take must not undo that.
+        // The command is done, and a result that the server refuses must not undo that.
         Err(status) if is_sent && is_refused_for_its_result(&status) => completed(held, None, within).await,
         done => done,
     };
@@ -66,7 +68,7 @@ pub(super) async fn fail(
     done.await.map(drop).map_err(|status| Problem::of(&status))
 }
 
-/// Nothing was done: the attempt is given back.
+/// Nothing was done: the attempt is released.
 ///
 /// # Errors
 /// The ledger did not confirm it.

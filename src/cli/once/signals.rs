@@ -1,4 +1,4 @@
-//! The signals that this process is sent. The first one is passed on to the command; the second one ends everything.
+//! The signals to this process. The first one is passed on to the command; the second one ends everything.
 
 use std::fs::read_to_string;
 use std::io;
@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 const PASSED_ON: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
-/// Signals that wait to be passed on. More than two are the same as two.
+/// Signals that wait to be passed on. More than two have the effect of two.
 const WAITING_MAX: usize = 4;
 
 /// The signals since the start of the process.
@@ -19,7 +19,8 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Takes over the signals. What was ignored at the start (`nohup`, a shell's background job) stays ignored.
+    /// Installs the handlers. A signal that was ignored at the start (`nohup`, a shell's background job)
+    /// stays ignored.
     pub(super) fn take_over() -> io::Result<Signals> {
         let (arrived, arriving) = mpsc::channel(WAITING_MAX);
         let status = read_to_string("/proc/self/status").unwrap_or_default();
@@ -35,7 +36,7 @@ impl Signals {
         Ok(Signals { arriving, received: 0, first: None })
     }
 
-    /// The next signal. Never, if no signal can arrive any more.
+    /// The next signal; pending forever if no signal can arrive any more.
     pub(super) async fn next(&mut self) -> Signal {
         let Some(number) = self.arriving.recv().await else { return std::future::pending().await };
         self.received += 1;

@@ -1,4 +1,5 @@
-//! `policy apply`: the difference between a file and what is in force, shown, asked for, applied.
+//! `policy apply`: shows the difference between a file and the policies in force, asks for confirmation, and
+//! applies it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,9 +11,9 @@ use super::{diff, file, show, warned};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::json;
+use crate::cli::output::TextStyle;
 use crate::cli::problem::{Exit, Problem, violations};
 use crate::cli::retry;
-use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted};
 use crate::policy_args::PolicyArgs;
 use crate::proto;
@@ -20,21 +21,22 @@ use crate::proto;
 /// Which file, and how.
 #[derive(Args)]
 pub(in crate::cli) struct Apply {
-    /// The file, or - for standard input: `consumers: {NAME: {lease: 2m, …}}`; `delete: true` takes a policy back
+    /// The file, or - for standard input: `consumers: {NAME: {lease: 2m, …}}`; `delete: true` removes a
+    /// policy
     #[arg(long, short, value_name = "FILE")]
     file: PathBuf,
     /// Why, for the audit and the history
     #[arg(long)]
     reason: String,
-    /// Change nothing; show the difference. Exits with 7 when there is one
+    /// Change nothing; show the difference. Exits with 7 if the file differs
     #[arg(long)]
     dry_run: bool,
-    /// Do it without being asked
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
 
-/// What is to be done for one consumer.
+/// The change for one consumer.
 struct Step {
     consumer: String,
     version: i32,
@@ -48,40 +50,40 @@ enum What {
 
 impl Apply {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
-        let screen = client.screen;
+        let output = client.output;
         let wanted = file::read(&self.file)?;
         let mut admin = client.connect().await?;
         let steps = plan(client, &mut admin, &wanted).await?;
         if steps.is_empty() {
-            if screen.json() {
-                screen.line(&report(&[], &[], self.dry_run))?;
+            if output.json() {
+                output.line(&report(&[], &[], self.dry_run))?;
             } else {
-                screen.line("nothing to change")?;
+                output.line("nothing to change")?;
             }
             return Ok(Exit::Done);
         }
         for step in &steps {
-            screen.note(&screen.toned(&clean(&step.consumer), Tone::Strong));
+            output.note(&output.styled(&clean(&step.consumer), TextStyle::Strong));
             match &step.what {
                 What::Set(_, would_be) => {
-                    for line in diff::lines(screen, &would_be.changes) {
-                        screen.note(&line);
+                    for line in diff::lines(output, &would_be.changes) {
+                        output.note(&line);
                     }
                     let policy = would_be.policy.as_ref().and_then(|policy| policy.policy.as_ref());
                     if let Some(policy) = policy {
                         warned::warn(client, &mut admin, &step.consumer, policy).await;
                     }
                 }
-                What::Delete => screen.note("  taken back: the server's configuration is in force again"),
+                What::Delete => output.note("  taken back: the server's configuration is in force again"),
             }
         }
-        screen.note("consumers that the file does not name are left alone");
+        output.note("consumers that the file does not name are left alone");
         let names: Vec<&str> = steps.iter().map(|step| step.consumer.as_str()).collect();
         if self.dry_run {
-            if screen.json() {
-                screen.line(&differences(&steps)?)?;
+            if output.json() {
+                output.line(&differences(&steps)?)?;
             } else {
-                screen
+                output
                     .line(&format!("dry run: {} would change; nothing was changed", policies(steps.len())))?;
             }
             return Ok(Exit::Differs);
@@ -93,10 +95,10 @@ impl Apply {
         for (at, step) in steps.iter().enumerate() {
             let (done, left) = names.split_at(at);
             match step.apply(client, &admin, &self.reason).await {
-                Ok(line) => screen.note(&line),
+                Ok(line) => output.note(&line),
                 Err(problem) => {
-                    if screen.json() {
-                        screen.line(&report(done, left, false))?;
+                    if output.json() {
+                        output.line(&report(done, left, false))?;
                     }
                     let exit = if done.is_empty() { problem.exit } else { Exit::Partly };
                     let text = format!(
@@ -112,10 +114,10 @@ impl Apply {
                 }
             }
         }
-        if screen.json() {
-            screen.line(&report(&names, &[], false))?;
+        if output.json() {
+            output.line(&report(&names, &[], false))?;
         } else {
-            screen.line(&format!("{} changed", policies(steps.len())))?;
+            output.line(&format!("{} changed", policies(steps.len())))?;
         }
         Ok(Exit::Done)
     }
@@ -125,7 +127,7 @@ fn policies(number: usize) -> String {
     counted(number, "policy", "policies")
 }
 
-/// What differs. What the server would refuse is refused before anything is done.
+/// The differences. A policy that the server would refuse is refused before anything is changed.
 async fn plan(
     client: &Client,
     admin: &mut Admin,
@@ -193,7 +195,7 @@ fn report(changed: &[&str], left: &[&str], dry_run: bool) -> String {
     serde_json::json!({ "changed": changed, "notChanged": left, "dryRun": dry_run }).to_string()
 }
 
-/// A dry run for machines: what would become of which field.
+/// A dry run as JSON: the new value of each changed field.
 fn differences(steps: &[Step]) -> Result<String, Problem> {
     let names: Vec<&str> = steps.iter().map(|step| step.consumer.as_str()).collect();
     let mut each = serde_json::Map::new();

@@ -1,6 +1,6 @@
-//! Policies as rows, and how two differ.
+//! Policies as rows, and the differences of two.
 
-use crate::cli::screen::{Screen, Tone};
+use crate::cli::output::{Output, TextStyle};
 use crate::cli::text::clean;
 use crate::proto::{self, PolicyChange, policy_fields};
 
@@ -9,7 +9,7 @@ pub(super) fn rows(policy: &proto::Policy) -> Vec<(&'static str, String)> {
     policy_fields(policy).into_iter().map(|(path, value)| (path, shown(path, &value))).collect()
 }
 
-/// The fields of two versions that differ. What a change does the server says.
+/// The fields of two versions that differ. For a change, the server reports the differences itself.
 pub(super) fn between(old: &proto::Policy, new: &proto::Policy) -> Vec<PolicyChange> {
     let both = policy_fields(old).into_iter().zip(policy_fields(new));
     let differ = both.filter(|((_, from), (_, to))| from != to);
@@ -17,10 +17,10 @@ pub(super) fn between(old: &proto::Policy, new: &proto::Policy) -> Vec<PolicyCha
 }
 
 /// Changes for people: `lease: 30s → 2m`.
-pub(super) fn lines(screen: Screen, changes: &[PolicyChange]) -> Vec<String> {
+pub(super) fn lines(output: Output, changes: &[PolicyChange]) -> Vec<String> {
     let line = |PolicyChange { path, from, to }: &PolicyChange| {
         let (from, to) = (shown(path, from), shown(path, to));
-        let (from, to) = (screen.toned(&from, Tone::Bad), screen.toned(&to, Tone::Good));
+        let (from, to) = (output.styled(&from, TextStyle::Bad), output.styled(&to, TextStyle::Good));
         format!("  {}: {from} → {to}", clean(path))
     };
     changes.iter().map(line).collect()
@@ -64,6 +64,6 @@ mod tests {
         let old = proto::Policy { max_attempts: Some(3), disabled: Some(false), ..Default::default() };
         let new = proto::Policy { disabled: Some(true), ..old.clone() };
         assert!(between(&old, &old).is_empty());
-        assert_eq!(lines(Screen::plain(), &between(&old, &new)), ["  disabled: false → true"]);
+        assert_eq!(lines(Output::plain(), &between(&old, &new)), ["  disabled: false → true"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Policies in a YAML file. What is wrong is told with the path of the field and the line.
+//! Policies in a YAML file. An error names the path of the field and the line.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::cli::problem::Problem;
 use crate::cli::text::clean;
 use crate::policy_args::PolicyArgs;
 
-/// No file of policies is longer.
+/// The maximum size of a policy file.
 const BYTES_MAX: u64 = 4 << 20;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct File {
     consumers: Option<BTreeMap<String, PolicyArgs>>,
 }
 
-/// The policies of a file, or of standard input as `-`, by their consumers.
+/// The policies of a file, or of standard input as `-`, by consumer.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, PolicyArgs>, Problem> {
     let wrong = |error: String| Problem::usage(format!("{}: {error}", path.display()));
     let mut text = String::new();
@@ -52,7 +52,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, PolicyArgs>, String> {
     let file = parsed.map_err(|error| {
         let line = error.location().map_or_else(String::new, |at| format!("line {}: ", at.line()));
         let place = if path == "." || path.is_empty() { String::new() } else { format!("{path}: ") };
-        // The position is told already.
+        // The position is reported already.
         let said = error.without_snippet().to_string();
         let said = said.lines().next().unwrap_or_default();
         let said = said.split_once(" at line ").map_or(said, |(said, _)| said);
@@ -77,7 +77,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, PolicyArgs>, String> {
     Ok(consumers)
 }
 
-/// How a field is written, by the last word of its path.
+/// An example of how a field is written, by the last word of its path.
 fn example(path: &str) -> Option<String> {
     let field = path.rsplit('.').next()?;
     let value = match field {
@@ -114,7 +114,7 @@ mod tests {
         assert!(policies["old"].delete);
     }
 
-    /// What the server says of a policy can be put into a file as it is.
+    /// The values that the server reports for a policy can be put into a file unchanged.
     #[test]
     fn a_file_takes_the_values_that_the_server_tells() {
         let time = |seconds, nanos| Some(prost_types::Duration { seconds, nanos });

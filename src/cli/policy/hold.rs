@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::client::Client;
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::retry::{self, Known};
+use crate::cli::retry::{self, ConfirmedAnswer};
 use crate::cli::table::Table;
 use crate::cli::text::{clean, quoted, when};
 use crate::proto;
@@ -14,23 +14,23 @@ use crate::proto;
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct Which {
-    /// All consumers, also those that come later
+    /// All consumers, also future ones
     #[arg(long)]
     all: bool,
-    /// The consumers whose names begin so, also those that come later
+    /// The consumers whose names begin with this prefix, also future ones
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
 }
 
 /// A change of a hold.
 #[derive(Args)]
-struct Change {
+struct HoldChangeArgs {
     #[command(flatten)]
     which: Which,
     /// Why, for the audit
     #[arg(long)]
     reason: String,
-    /// An id of your own; a repeat with it changes nothing [default: a random one]
+    /// Your own id of the request; a repeat with it changes nothing [default: a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// Skip the confirmation prompt
@@ -42,20 +42,20 @@ struct Change {
 #[derive(Args)]
 pub(in crate::cli) struct Hold {
     #[command(flatten)]
-    change: Change,
+    change: HoldChangeArgs,
 }
 
 /// `policy resume`.
 #[derive(Args)]
 pub(in crate::cli) struct Resume {
     #[command(flatten)]
-    change: Change,
+    change: HoldChangeArgs,
 }
 
 /// `policy holds`.
 #[derive(Args)]
 pub(in crate::cli) struct Holds {
-    /// Only the holds of consumers whose names begin so [default: all holds]
+    /// Only the holds of consumers whose names begin with this prefix [default: all holds]
     #[arg(long, value_name = "PREFIX", default_value = "")]
     prefix: String,
 }
@@ -71,7 +71,7 @@ pub(super) fn consumers(prefix: &str) -> String {
 
 impl Hold {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
-        let Change { which, reason, request_id, yes } = self.change;
+        let HoldChangeArgs { which, reason, request_id, yes } = self.change;
         let prefix = which.prefix.unwrap_or_default();
         let admin = client.connect().await?;
         confirm(client, &format!("Stop new grants for {}?", consumers(&prefix)), yes)?;
@@ -86,9 +86,10 @@ impl Hold {
             async move { admin.hold_consumers(request).await }
         };
         let known = retry::until_known(call).await;
-        let Known { answer, repeated } = known.map_err(|status| problem(&status, &request.request_id))?;
-        if client.screen.json() {
-            client.screen.message("HoldConsumersResponse", &answer)?;
+        let ConfirmedAnswer { answer, repeated } =
+            known.map_err(|status| problem(&status, &request.request_id))?;
+        if client.output.json() {
+            client.output.message("HoldConsumersResponse", &answer)?;
             return Ok(Exit::Done);
         }
         let stands = if answer.hold.is_some() { "no new grants" } else { "the hold has ended since" };
@@ -98,7 +99,7 @@ impl Hold {
 
 impl Resume {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
-        let Change { which, reason, request_id, yes } = self.change;
+        let HoldChangeArgs { which, reason, request_id, yes } = self.change;
         let prefix = which.prefix.unwrap_or_default();
         let admin = client.connect().await?;
         confirm(client, &format!("Allow new grants for {} again?", consumers(&prefix)), yes)?;
@@ -113,9 +114,10 @@ impl Resume {
             async move { admin.resume_consumers(request).await }
         };
         let known = retry::until_known(call).await;
-        let Known { answer, repeated } = known.map_err(|status| problem(&status, &request.request_id))?;
-        if client.screen.json() {
-            client.screen.message("ResumeConsumersResponse", &answer)?;
+        let ConfirmedAnswer { answer, repeated } =
+            known.map_err(|status| problem(&status, &request.request_id))?;
+        if client.output.json() {
+            client.output.message("ResumeConsumersResponse", &answer)?;
             return Ok(Exit::Done);
         }
         report(client, &request.prefix, "the hold has ended", answer.replayed && !repeated)
@@ -124,7 +126,7 @@ impl Resume {
 
 fn report(client: &Client, prefix: &str, stands: &str, replayed: bool) -> Result<Exit, Problem> {
     let again = if replayed { " (it had been done before; this repeat changed nothing)" } else { "" };
-    client.screen.line(&format!("{}: {stands}{again}", consumers(prefix)))?;
+    client.output.line(&format!("{}: {stands}{again}", consumers(prefix)))?;
     Ok(Exit::Done)
 }
 
@@ -146,13 +148,13 @@ impl Holds {
         let mut admin = client.connect().await?;
         let request = client.request(proto::ListHoldsRequest { prefix: self.prefix });
         let found = admin.list_holds(request).await.map_err(|status| Problem::of(&status))?.into_inner();
-        let screen = client.screen;
-        if screen.json() {
-            found.holds.iter().try_for_each(|hold| screen.message("Hold", hold))?;
+        let output = client.output;
+        if output.json() {
+            found.holds.iter().try_for_each(|hold| output.message("Hold", hold))?;
             return Ok(Exit::Done);
         }
         if found.holds.is_empty() {
-            screen.note("no consumer is held");
+            output.note("no consumer is held");
             return Ok(Exit::Done);
         }
         let mut table = Table::new(&["CONSUMERS", "SINCE", "BY", "REASON"]);
@@ -164,7 +166,7 @@ impl Holds {
                 clean(&hold.reason).into(),
             ]);
         }
-        table.print(screen)?;
+        table.print(output)?;
         Ok(Exit::Done)
     }
 }

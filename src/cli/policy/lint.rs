@@ -1,4 +1,4 @@
-//! `policy lint`: known mistakes, each with what it leads to.
+//! `policy lint`: known mistakes, each with its consequence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,22 +11,22 @@ use super::set::PolicyRequest;
 use super::{file, show};
 use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::note_unknown;
+use crate::cli::output::TextStyle;
 use crate::cli::problem::{Exit, Problem, violations};
-use crate::cli::screen::Tone;
 use crate::cli::text::{clean, counted};
 use crate::policy_args::PolicyArgs;
 use crate::proto;
 
-/// Of what.
+/// The policies to check.
 #[derive(Args)]
 pub(in crate::cli) struct Lint {
     /// The policies as this file would make them [default: those in force]
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Only of this consumer [default: all that have a policy of their own]
+    /// Only of this consumer [default: all that have a policy]
     #[arg(long)]
     consumer: Option<String>,
-    /// Ask no server: look only at what the file states, without figures
+    /// Ask no server: check only what the file states, without figures
     #[arg(long, requires = "file")]
     offline: bool,
     /// Exit with 1 when there are warnings
@@ -102,7 +102,7 @@ impl Lint {
     }
 }
 
-/// What the server makes of a policy of the file: the policy, or what it refuses of it.
+/// The policy that the server would make of one of the file, or its refusal.
 async fn would_be(
     client: &Client,
     admin: &mut Admin,
@@ -121,27 +121,27 @@ async fn would_be(
 }
 
 fn print(client: &Client, looked_at: usize, warnings: &[Warning]) -> Result<(), Problem> {
-    let screen = client.screen;
-    if screen.json() {
+    let output = client.output;
+    if output.json() {
         let warnings: Vec<_> = warnings
             .iter()
             .map(|one| serde_json::json!({ "consumer": one.consumer, "field": one.field, "text": one.text }))
             .collect();
         let report = serde_json::json!({ "policies": looked_at, "warnings": warnings });
-        return screen.line(&report.to_string());
+        return output.line(&report.to_string());
     }
     for warning in warnings {
-        screen.line(&format!(
+        output.line(&format!(
             "{} {}: {}: {}",
-            screen.toned("warning:", Tone::Doubtful),
+            output.styled("warning:", TextStyle::Doubtful),
             clean(&warning.consumer),
             warning.field,
             clean(&warning.text)
         ))?;
     }
     if looked_at == 0 {
-        screen.note("no consumer has a policy of its own; name one with --consumer");
+        output.note("no consumer has its own policy; name one with --consumer");
     }
     let policies = counted(looked_at, "policy", "policies");
-    screen.line(&format!("{policies} looked at, {}", counted(warnings.len(), "warning", "warnings")))
+    output.line(&format!("{policies} looked at, {}", counted(warnings.len(), "warning", "warnings")))
 }

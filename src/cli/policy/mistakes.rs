@@ -1,4 +1,4 @@
-//! Known mistakes of policies: pure, by what a policy states and how long handlers take.
+//! Known mistakes of policies, as pure functions of the stated policy and of how long handlers take.
 
 use std::time::Duration;
 
@@ -6,32 +6,33 @@ use super::observed::Observed;
 use crate::cli::text::{counted, duration, exact};
 use crate::proto::{self, OccurredAtMode, OnExpiry};
 
-/// What is looked at.
+/// The subject of the check.
 pub(super) struct Subject {
     pub(super) consumer: String,
-    /// Of a file that no server is asked about: only what it states.
+    /// From a file without a server: only the stated fields.
     pub(super) policy: proto::Policy,
-    /// What the server would refuse.
+    /// The refusals of the server.
     pub(super) refused: Vec<String>,
     pub(super) observed: Option<Observed>,
 }
 
-/// A lease is far above what handlers take from this on: a crash then stalls its message for as long.
+/// From this factor on a lease is far above what handlers take: a crash then stalls its message for that
+/// long.
 const FAR_ABOVE: u32 = 20;
-/// Below this a long lease costs nothing worth a warning.
+/// A lease below this is not worth a warning.
 const LEASE_SHORT: Duration = Duration::from_mins(1);
 const SAMPLE_MIN: usize = 20;
 
-/// What is wrong with a whole policy, by field.
+/// The mistakes of a whole policy, by field.
 pub(super) fn warnings(policy: &proto::Policy, observed: Option<Observed>) -> Vec<(&'static str, String)> {
     check(&Subject { consumer: String::new(), policy: policy.clone(), refused: Vec::new(), observed })
 }
 
-/// What is wrong with a policy. Of what is not stated nothing is known.
+/// The mistakes of a policy. A field that is not stated is not checked.
 pub(super) fn check(subject: &Subject) -> Vec<(&'static str, String)> {
     let Subject { policy, refused, observed, .. } = subject;
     if !refused.is_empty() {
-        // What becomes of the other fields is only known once these are mended.
+        // The values of the other fields are only known once these are corrected.
         let refused = refused.iter().map(|one| ("policy", format!("the server would refuse it: {one}")));
         return refused.collect();
     }
@@ -45,7 +46,7 @@ pub(super) fn check(subject: &Subject) -> Vec<(&'static str, String)> {
     match (window, retention) {
         (None, _) => warn(
             "max_redelivery_window",
-            "is not stated: nobody checks that retention is longer than a message can still be delivered \
+            "is not stated: it is not checked that retention is longer than a message can still be delivered \
              again, and a server with require_redelivery_window refuses the policy. State the longest of broker \
              retention, replay and dead-letter horizons"
                 .into(),
@@ -82,7 +83,7 @@ pub(super) fn check(subject: &Subject) -> Vec<(&'static str, String)> {
     if policy.max_attempts == Some(0) {
         warn(
             "max_attempts",
-            "is 0, no limit: a message that always fails comes again for ever, and nobody is asked".into(),
+            "is 0, no limit: a message that always fails is retried for ever, and no person sees it".into(),
         );
     }
     if time(policy.result_retention).is_some_and(|span| span.is_zero()) {
@@ -125,7 +126,7 @@ pub(super) fn check(subject: &Subject) -> Vec<(&'static str, String)> {
 fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)> {
     let text = |value: Duration| exact(&duration(Duration::from_millis(as_millis(value))));
     let figures = format!(
-        "the newest {} took {} (99th percentile), {} at the most",
+        "the newest {} took {} (99th percentile), at most {}",
         counted(observed.sample, "completed entry", "completed entries"),
         text(observed.p99),
         text(observed.max)
@@ -153,7 +154,7 @@ fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)>
     None
 }
 
-/// A source for each object: nearly every message brings a name that the store keeps for ever.
+/// A source for each object: nearly every message adds a name that the store keeps forever.
 fn names_that_grow(observed: &Observed) -> Option<(&'static str, String)> {
     let Observed { sample, sources, .. } = *observed;
     (sample >= SAMPLE_MIN && sources * 2 > sample).then(|| {

@@ -1,4 +1,4 @@
-//! `policy`: the rules of consumers.
+//! `policy`: shows and changes the policies of consumers.
 
 mod apply;
 mod diff;
@@ -19,18 +19,18 @@ use super::problem::{Exit, Problem};
 /// The commands.
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// List the consumers that have a policy of their own
+    /// List the consumers that have their own policy
     List,
     /// Show the policy that is in force for a consumer, and where it comes from
     Get {
         /// The consumer
         consumer: String,
     },
-    /// Change fields of a consumer's policy, or give it one of its own
+    /// Change fields of a consumer's policy, or give it its own policy
     Set(Box<set::Set>),
-    /// Take a consumer's policy back: that of the server's configuration is in force again
+    /// Remove a consumer's policy: that of the server's configuration is in force again
     Delete(set::Delete),
-    /// Bring the policies of a file into force
+    /// Put the policies of a file in force
     Apply(apply::Apply),
     /// Look for known mistakes in policies
     Lint(lint::Lint),
@@ -40,7 +40,7 @@ pub(super) enum Command {
     Resume(hold::Resume),
     /// List the holds in force
     Holds(hold::Holds),
-    /// List what was ever set for a consumer, newest first
+    /// List every policy that was set for a consumer, newest first
     History(show::History),
 }
 

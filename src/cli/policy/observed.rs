@@ -1,4 +1,4 @@
-//! How long a consumer's handler takes, seen from a sample of its newest completed entries.
+//! How long a consumer's handler takes, from a sample of its newest completed entries.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::cli::problem::Problem;
 use crate::proto;
 
 const SAMPLE: usize = 200;
-/// A filter may leave pages empty: this many are looked at.
+/// A filter may leave pages empty: this many are read.
 const PAGES_MAX: usize = 10;
 
-/// The durations, in figures.
+/// The durations, as figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) sample: usize,
     pub(super) p99: Duration,
     pub(super) max: Duration,
-    /// How many different sources the sample has.
+    /// The number of different sources in the sample.
     pub(super) sources: usize,
 }
 
-/// Of a consumer's newest completed entries; none where there are none.
+/// From a consumer's newest completed entries; `None` if it has no such entries.
 pub(super) async fn look(
     client: &Client,
     admin: &mut Admin,
@@ -56,7 +56,7 @@ pub(super) async fn look(
     Ok(figures(took, sources.len()))
 }
 
-/// From the grant to the close by its holder; what operators resolved or imported tells nothing.
+/// From the grant to the close by its holder; `None` for entries that operators resolved or imported.
 fn duration(entry: &proto::Entry) -> Option<Duration> {
     if entry.closed_by() != proto::ClosedBy::Complete {
         return None;

@@ -10,12 +10,12 @@ use crate::cli::consumer;
 use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry;
-use crate::cli::retry::Known;
+use crate::cli::retry::ConfirmedAnswer;
 use crate::cli::text::{clean, quoted};
 use crate::policy_args::PolicyArgs;
 use crate::proto;
 
-/// What a change of one policy asks for.
+/// The arguments of each change of one policy.
 #[derive(Args)]
 #[group(skip)]
 struct PolicyChangeArgs {
@@ -25,8 +25,8 @@ struct PolicyChangeArgs {
     /// The version that you looked at, as `policy get` shows it [default: the present one]
     #[arg(long, value_name = "N")]
     expected_version: Option<i32>,
-    /// An id of your own; the same command with it and the same --expected-version changes nothing more [default:
-    /// a random one]
+    /// Your own id of the request; a repeat with it and the same --expected-version changes nothing more
+    /// [default: a random one]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 }
@@ -56,7 +56,7 @@ impl Set {
         let request_id = self.args.request_id.unwrap_or_else(retry::id);
         let request =
             PolicyRequest { consumer: &self.consumer, version, request_id, reason: &self.args.reason };
-        let screen = client.screen;
+        let output = client.output;
         let unknown = found.source() == proto::PolicySource::Default
             && consumer::is_unknown(client, &mut admin, &self.consumer).await;
         let validated = request.validate(client, &mut admin, &self.fields).await;
@@ -72,26 +72,26 @@ impl Set {
             })?;
             (answer, "dry run: nothing was changed".to_owned())
         } else {
-            let Known { answer, repeated } = request.set(client, &admin, &self.fields).await?;
+            let ConfirmedAnswer { answer, repeated } = request.set(client, &admin, &self.fields).await?;
             let last = request.done(answer.policy.as_ref(), answer.replayed && !repeated);
             (answer, last)
         };
         if !answer.replayed {
-            screen.note(&clean(&self.consumer));
-            for line in diff::lines(screen, &answer.changes) {
-                screen.note(&line);
+            output.note(&clean(&self.consumer));
+            for line in diff::lines(output, &answer.changes) {
+                output.note(&line);
             }
             if answer.changes.is_empty() {
-                screen.note("  no field changes");
+                output.note("  no field changes");
             }
         }
         if unknown {
-            screen.note(consumer::UNKNOWN);
+            output.note(consumer::UNKNOWN);
         }
-        if screen.json() {
-            screen.line(&marked("SetPolicyResponse", &answer, self.dry_run)?)?;
+        if output.json() {
+            output.line(&marked("SetPolicyResponse", &answer, self.dry_run)?)?;
         } else {
-            screen.line(&last)?;
+            output.line(&last)?;
         }
         Ok(Exit::Done)
     }
@@ -104,7 +104,7 @@ pub(in crate::cli) struct Delete {
     consumer: String,
     #[command(flatten)]
     args: PolicyChangeArgs,
-    /// Do it without being asked
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
@@ -125,11 +125,11 @@ impl Delete {
         let request_id = self.args.request_id.unwrap_or_else(retry::id);
         let request =
             PolicyRequest { consumer: &self.consumer, version, request_id, reason: &self.args.reason };
-        let Known { answer, repeated } = request.delete(client, &admin).await?;
-        if client.screen.json() {
-            client.screen.message("DeletePolicyResponse", &answer)?;
+        let ConfirmedAnswer { answer, repeated } = request.delete(client, &admin).await?;
+        if client.output.json() {
+            client.output.message("DeletePolicyResponse", &answer)?;
         } else {
-            client.screen.line(&request.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
+            client.output.line(&request.done(answer.policy.as_ref(), answer.replayed && !repeated))?;
         }
         Ok(Exit::Done)
     }
@@ -149,7 +149,7 @@ impl PolicyRequest<'_> {
         client: &Client,
         admin: &Admin,
         fields: &PolicyArgs,
-    ) -> Result<Known<proto::SetPolicyResponse>, Problem> {
+    ) -> Result<ConfirmedAnswer<proto::SetPolicyResponse>, Problem> {
         let request = proto::SetPolicyRequest {
             request_id: self.request_id.clone(),
             reason: self.reason.to_owned(),
@@ -162,8 +162,8 @@ impl PolicyRequest<'_> {
         retry::until_known(call).await.map_err(|status| self.problem(&status))
     }
 
-    /// What the server would make of it, or why it would refuse it. Nothing is changed: a server that does not
-    /// know `validate_only` refuses a request without an id.
+    /// Asks the server for the policy that the request would make, or for its refusal. Nothing is changed: a
+    /// server that does not know `validate_only` refuses a request without an id.
     pub(super) async fn validate(
         &self,
         client: &Client,
@@ -188,7 +188,7 @@ impl PolicyRequest<'_> {
         &self,
         client: &Client,
         admin: &Admin,
-    ) -> Result<Known<proto::DeletePolicyResponse>, Problem> {
+    ) -> Result<ConfirmedAnswer<proto::DeletePolicyResponse>, Problem> {
         let request = proto::DeletePolicyRequest {
             consumer: self.consumer.to_owned(),
             request_id: self.request_id.clone(),

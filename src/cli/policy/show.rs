@@ -5,8 +5,8 @@ use clap::Args;
 use super::{diff, hold};
 use crate::cli::client::{Admin, Client};
 use crate::cli::enums;
+use crate::cli::output::{Output, TextStyle};
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::screen::{Screen, Tone};
 use crate::cli::table::{Cell, Table};
 use crate::cli::text::{clean, when};
 use crate::proto;
@@ -43,13 +43,13 @@ pub(super) async fn all(client: &Client, admin: &mut Admin) -> Result<Vec<proto:
 pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
     let mut admin = client.connect().await?;
     let policies = all(client, &mut admin).await?;
-    let screen = client.screen;
-    if screen.json() {
-        policies.iter().try_for_each(|policy| screen.message("ConsumerPolicy", policy))?;
+    let output = client.output;
+    if output.json() {
+        policies.iter().try_for_each(|policy| output.message("ConsumerPolicy", policy))?;
         return Ok(Exit::Done);
     }
     if policies.is_empty() {
-        screen.note("no consumer has a policy of its own");
+        output.note("no consumer has its own policy");
         return Ok(Exit::Done);
     }
     let mut table =
@@ -74,33 +74,35 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
             cell("on_expiry"),
             cell("max_attempts"),
             cell("retention"),
-            Cell::new(held, Tone::Bad),
+            Cell::new(held, TextStyle::Bad),
         ]);
     }
-    table.print(screen)?;
+    table.print(output)?;
     Ok(Exit::Done)
 }
 
 pub(super) async fn get(client: &Client, consumer: &str) -> Result<Exit, Problem> {
     let mut admin = client.connect().await?;
     let found = fetch(client, &mut admin, consumer).await?;
-    print(client.screen, &found)?;
+    print(client.output, &found)?;
     Ok(Exit::Done)
 }
 
 /// Prints a policy as a whole.
-pub(super) fn print(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(), Problem> {
-    if screen.json() {
-        return screen.message("ConsumerPolicy", found);
+pub(super) fn print(output: Output, found: &proto::ConsumerPolicy) -> Result<(), Problem> {
+    if output.json() {
+        return output.message("ConsumerPolicy", found);
     }
     let from = match found.source() {
         proto::PolicySource::Set => "SET, by `policy set` or `policy apply`",
         proto::PolicySource::Configuration => "CONFIGURATION, the consumer's section of the server's file",
-        proto::PolicySource::Default => "DEFAULT, that of the server's file: it has none of its own",
+        proto::PolicySource::Default => {
+            "DEFAULT, that of the server's file: the consumer has no policy itself"
+        }
         proto::PolicySource::Unspecified => "unknown",
     };
     let mut table = Table::bare();
-    let mut put = |name: &str, text: String| table.row(vec![Cell::new(name, Tone::Faint), text.into()]);
+    let mut put = |name: &str, text: String| table.row(vec![Cell::new(name, TextStyle::Faint), text.into()]);
     put("consumer", clean(&found.consumer));
     put("source", from.to_owned());
     put("version", found.version.to_string());
@@ -119,7 +121,7 @@ pub(super) fn print(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(),
     for (name, value) in diff::rows(&found.policy.clone().unwrap_or_default()) {
         put(name, value);
     }
-    table.print(screen)
+    table.print(output)
 }
 
 /// `policy history`.
@@ -127,7 +129,7 @@ pub(super) fn print(screen: Screen, found: &proto::ConsumerPolicy) -> Result<(),
 pub(in crate::cli) struct History {
     /// The consumer
     consumer: String,
-    /// How many versions at the most; 0: all
+    /// Maximum number of versions (0 = no limit)
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
 }
@@ -136,45 +138,49 @@ impl History {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut admin = client.connect().await?;
         let versions = self.versions(client, &mut admin).await?;
-        let screen = client.screen;
+        let output = client.output;
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         let shown = versions.get(..limit.min(versions.len())).unwrap_or_default();
-        if screen.json() {
-            shown.iter().try_for_each(|version| screen.message("PolicyVersion", version))?;
+        if output.json() {
+            shown.iter().try_for_each(|version| output.message("PolicyVersion", version))?;
         }
         if shown.is_empty() {
-            screen.note("nothing was ever set for this consumer");
+            output.note("nothing was ever set for this consumer");
             return Ok(Exit::NotFound);
         }
-        if screen.json() {
+        if output.json() {
             return Ok(Exit::Done);
         }
         for (at, version) in shown.iter().enumerate() {
             let date = version.created_at.as_ref().map_or_else(|| "-".to_owned(), when);
             let head = format!("version {}, {date}, {}", version.version, clean(&version.actor));
-            screen.line(&format!("{}: {}", screen.toned(&head, Tone::Strong), clean(&version.reason)))?;
+            output.line(&format!(
+                "{}: {}",
+                output.styled(&head, TextStyle::Strong),
+                clean(&version.reason)
+            ))?;
             let before = versions.get(at + 1).and_then(|version| version.policy.as_ref());
             match (&version.policy, before) {
-                (None, _) if version.unreadable => screen.line(UNREADABLE)?,
-                (None, _) => screen.line("  deleted: the server's configuration is in force again")?,
+                (None, _) if version.unreadable => output.line(UNREADABLE)?,
+                (None, _) => output.line("  deleted: the server's configuration is in force again")?,
                 (Some(new), Some(old)) => {
-                    let lines = diff::lines(screen, &diff::between(old, new));
-                    lines.iter().try_for_each(|line| screen.line(line))?;
+                    let lines = diff::lines(output, &diff::between(old, new));
+                    lines.iter().try_for_each(|line| output.line(line))?;
                 }
                 (Some(new), None) => {
                     for (name, value) in diff::rows(new) {
-                        screen.line(&format!("  {name}: {value}"))?;
+                        output.line(&format!("  {name}: {value}"))?;
                     }
                 }
             }
         }
         if versions.len() > shown.len() {
-            screen.note("there are more: raise --limit, or 0 for all");
+            output.note("there are more: raise --limit, or 0 for all");
         }
         Ok(Exit::Done)
     }
 
-    /// One more than is shown, to tell the difference to it.
+    /// One version more than is shown, to compute the difference to it.
     async fn versions(
         &self,
         client: &Client,

@@ -169,7 +169,7 @@ async fn a_server_that_grants_twice_is_seen() {
 fn values_out_of_bounds_are_refused() {
     for (arguments, says) in [
         (&["--workload", "pear"][..], "`pear` is none of claim, pair, duplicates=90%, hot-keys=10 and renew"),
-        (&["--workload", "duplicates=101%"], "duplicates: `101` is no whole number from 0 to 100"),
+        (&["--workload", "duplicates=101%"], "duplicates: `101` is not a whole number from 0 to 100"),
         (&["--batch", "0"], "0 is not in 1..=1000"),
         (&["--batch", "1001"], "1001 is not in 1..=1000"),
         (&["--in-flight", "20001"], "20001 is not in 1..=20000"),
@@ -177,7 +177,7 @@ fn values_out_of_bounds_are_refused() {
         (&["--connections", "1001"], "1001 is not in 1..=1000"),
         (
             &["--connections", "1", "--in-flight", "257"],
-            "--connections: 1 carry at most 256 calls at once, of 257: name at least 2",
+            "--connections: 1 carry at most 256 concurrent calls, of 257: name at least 2",
         ),
         (&["--connections", "3", "--steps"], "of 1024: name at least 4"),
         (

@@ -89,10 +89,7 @@ async fn what_may_have_had_its_effect_is_counted(kind: Kind) {
         2,
         &[
             "1 of these may have had its effect: a redrive",
-            &format!(
-                "at http://{}: Redrive 2 entries of c, 100 a second at the most? [y/N] ",
-                server.address()
-            ),
+            &format!("at http://{}: Redrive 2 entries of c, at most 100 a second? [y/N] ", server.address()),
         ],
     );
     let done = ask(&server, &[&MANY[..], &["--yes"]].concat()).await;

@@ -194,9 +194,9 @@ fn what_nobody_could_be_reached_by_is_refused() {
         (&["set", "n", "--endpoint", "a:1", "--tls-cert", "x"], "--tls-cert and --tls-key"),
         (&["set", "n", "--endpoint", "http://a:1", "--token-file", "x"], "the token is not sent"),
         (&["set", "n", "--endpoint", "a:1", "--timeout", "soon"], "--timeout: `soon` is not a duration"),
-        (&["use", "prd"], "there is no context \"prd\"; there are: prod, staging"),
-        (&["remove", "prd"], "there is no context \"prd\"; there are: prod, staging"),
-        (&["show", "prd"], "there is no context \"prd\"; there are: prod, staging"),
+        (&["use", "prd"], "context \"prd\" does not exist; there are: prod, staging"),
+        (&["remove", "prd"], "context \"prd\" does not exist; there are: prod, staging"),
+        (&["show", "prd"], "context \"prd\" does not exist; there are: prod, staging"),
     ] {
         home.refuses(&[&["context"], arguments].concat(), &[says]);
     }

@@ -53,7 +53,7 @@ async fn the_server_of_the_context_is_called() {
     home.run_with(&by_variable, &[&get[..], &named].concat()).says(2, &says);
     home.run_with(&[("IDEMPOTENCY_LEDGER_CONTEXT", "one"), by_variable[0]], &get).says(2, &says);
     home.run(&[&get[..], &["--context", "three"]].concat())
-        .says(2, &["--context: there is no context \"three\"; there are: one, two"]);
+        .says(2, &["--context: context \"three\" does not exist; there are: one, two"]);
     one.stop().await;
     two.stop().await;
 }
@@ -171,7 +171,7 @@ async fn bench_does_not_load_the_current_server() {
         server.endpoint()
     ));
     let bench = ["bench", "--for", "100ms", "--warm-up", "0s", "--in-flight", "1", "--no-check"];
-    home.run(&bench).says(0, &["a server of its own"]);
+    home.run(&bench).says(0, &["a separate server"]);
     assert_eq!(server.tokens(), [""; 0], "it was called");
     let named = home.run(&[&bench[..], &["--context", "prod"]].concat());
     assert!(named.code != 0 && !server.tokens().is_empty(), "{named:?}");

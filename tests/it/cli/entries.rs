@@ -86,7 +86,7 @@ async fn entries_are_listed_in_columns(kind: Kind) {
         ask(&server, &["entries", "list", "--consumer", "c", "--limit", "2"]).await.says(0, &["more: "]);
     assert_eq!((cut.out.lines().count(), cut.err.as_str()), (3, "more: raise --limit (2), or 0 for all\n"));
     let none = ask(&server, &["entries", "list", "--consumer", "nobody"]).await.is(0, "");
-    assert_eq!(none.err, "there is no such entry\n");
+    assert_eq!(none.err, "no entry matches\n");
     let colored =
         ask(&server, &["entries", "list", "--consumer", "c", "--color", "always"]).await.says(0, &[]);
     assert!(colored.out.contains("\u{1b}[31mPARKED\u{1b}[0m"), "{colored:?}");
@@ -260,7 +260,7 @@ async fn a_change_says_why_it_was_refused(kind: Kind) {
     assert!(!refused.err.contains("force"), "{refused:?}");
     ask(&server, &["entries", "redrive", "c", "tests", "1", "--reason", "r", "--expected-version", "7"])
         .await
-        .says(4, &["VERSION_MISMATCH", "somebody changed it"]);
+        .says(4, &["VERSION_MISMATCH", "it was changed"]);
     assert_eq!(state(&server, "1").await, EntryState::Parked);
     server.stop().await;
 }

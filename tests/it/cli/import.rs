@@ -75,7 +75,7 @@ async fn bad_rows_are_skipped_with_their_lines(kind: Kind) {
     }
     let dry = [&import[..], &["--dry-run"]].concat();
     ask_with(&server, &dry, text).await.says(6, &["2 rows would be sent, 3 are bad"]);
-    ask_with(&server, &import, b"id,colour\n").await.says(1, &["line 1: \"colour\" is no column"]);
+    ask_with(&server, &import, b"id,colour\n").await.says(1, &["line 1: \"colour\" is not a column"]);
     server.stop().await;
 }
 

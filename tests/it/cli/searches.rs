@@ -6,7 +6,7 @@ use super::ask;
 use crate::harness::details::key;
 use crate::harness::server::{Kind, TestServer};
 
-/// A search that would read all entries ends early, and reports it: "there is no such entry" would be a guess.
+/// A search that would read all entries ends early, and reports it: "no entry matches" would be a guess.
 #[tokio::test]
 async fn a_search_that_finds_little_ends_and_names_the_filter_that_goes_on() {
     let server = TestServer::start(Kind::Sqlite).await;
@@ -25,8 +25,8 @@ async fn a_search_that_finds_little_ends_and_names_the_filter_that_goes_on() {
     for (flags, exit, text) in [
         (&[][..], 6, "error: entries that were created after "),
         (&["--newest-first"], 6, "error: entries that were created before "),
-        (&["--limit", "0"], 0, "there is no such entry"),
-        (&["--state", "PARKED"], 0, "there is no such entry"),
+        (&["--limit", "0"], 0, "no entry matches"),
+        (&["--state", "PARKED"], 0, "no entry matches"),
     ] {
         let ran = ask(&server, &[&search[..], flags].concat()).await.is(exit, "");
         assert!(ran.err.starts_with(text), "{flags:?}: {ran:?}");

@@ -12,7 +12,7 @@ const SHOWN: &str = "\
 Claim     -> acquired     PROCESS       the first delivery
 Claim     -> in_progress  RETRY_LATER   the same message again, meanwhile
 Complete  -> OK           ACK           its effect is done
-Claim     -> completed    ACK           delivered once more; its result: paid
+Claim     -> completed    ACK           delivered again; its result: paid
 ";
 
 async fn a_first_claim_is_made(kind: Kind) {

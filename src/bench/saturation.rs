@@ -1,15 +1,16 @@
-//! From where on more calls under way bring nothing but waiting: what people size by.
+//! The saturation point: the number of calls in flight beyond which more calls only add latency. People size
+//! by it.
 
 use std::time::Duration;
 
 use super::measured::Measured;
 use super::report::latency;
 
-/// Of the best rate: who has reached this gains little by more calls.
+/// The share of the best rate beyond which more calls gain little.
 const ENOUGH: f64 = 0.9;
 
-/// The step to size by: the last one whose 99th percentile is allowed, where there is such a limit; else the first
-/// one with nearly the best rate.
+/// The step to size by: the first one with nearly the best rate, among the steps whose 99th percentile is
+/// within `max_p99`.
 pub(super) fn of(all: &[Measured], max_p99: Option<Duration>) -> Option<&Measured> {
     let steps: Vec<(f64, Duration)> = all.iter().map(|one| (one.rate(), one.p99())).collect();
     all.get(place(&steps, max_p99)?)
@@ -21,13 +22,13 @@ fn place(steps: &[(f64, Duration)], max_p99: Option<Duration>) -> Option<usize> 
     steps.iter().position(|(rate, p99)| allowed(p99) && *rate >= ENOUGH * best)
 }
 
-pub(super) fn told(knee: &Measured) -> String {
-    let (_, units) = knee.plan.workload.unit();
-    let p99 = latency(u64::try_from(knee.p99().as_micros()).unwrap_or(u64::MAX));
+pub(super) fn describe(step: &Measured) -> String {
+    let (_, units) = step.plan.workload.unit();
+    let p99 = latency(u64::try_from(step.p99().as_micros()).unwrap_or(u64::MAX));
     format!(
         "size by {} under way: {:.0} {units} a second, p99 {p99}; more calls bring at most a tenth more",
-        knee.plan.in_flight,
-        knee.rate()
+        step.plan.in_flight,
+        step.rate()
     )
 }
 
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_knee_is_where_more_calls_bring_little() {
+    fn saturation_point_is_where_more_calls_bring_little() {
         let steps = |all: &[(u32, u64)]| -> Vec<(f64, Duration)> {
             all.iter().map(|(rate, p99)| (f64::from(*rate), Duration::from_millis(*p99))).collect()
         };

@@ -1,9 +1,9 @@
-//! `try`: the life of one claim, call by call, as a consumer makes it.
+//! `try`: the life of one claim as a demo, call by call, as a consumer makes it.
 
 use clap::Args;
 use prost::Message;
 
-use super::client::{Client, Ledger};
+use super::client::{Client, ConsumerClient};
 use super::enums;
 use super::problem::{Exit, Problem};
 use super::retry;
@@ -14,13 +14,13 @@ const RESULT: &[u8] = b"paid";
 
 /// What is claimed.
 #[derive(Args)]
-pub(super) struct Trial {
+pub(super) struct Demo {
     /// The consumer in whose name the message is claimed; the message has a new id each time
     #[arg(long, default_value = "quickstart", value_name = "NAME")]
     consumer: String,
 }
 
-impl Trial {
+impl Demo {
     pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
         let mut ledger = client.connect_ledger().await?;
         let id = format!("order-{}", retry::id());
@@ -32,7 +32,7 @@ impl Trial {
         let token = acquired.token;
         let done = self.goes_on(&client, &mut ledger, &key, token).await;
         if done.is_err() {
-            // Nobody processes the message: its claim is given back, as far as that is possible.
+            // The message is not processed: its claim is released, as far as that is possible.
             let request = proto::ReleaseRequest {
                 key: Some(key),
                 token,
@@ -45,11 +45,11 @@ impl Trial {
         done
     }
 
-    /// What follows the grant.
+    /// The steps after the grant.
     async fn goes_on(
         &self,
         client: &Client,
-        ledger: &mut Ledger,
+        ledger: &mut ConsumerClient,
         key: &EntryKey,
         token: i64,
     ) -> Result<Exit, Problem> {
@@ -72,8 +72,8 @@ impl Trial {
         let third = claim(client, ledger, key).await?;
         let Some(Verdict::Completed(completed)) = &third.verdict else { return unexpected(client, &third) };
         let result = String::from_utf8_lossy(&completed.result);
-        say(client, &third, "Claim", "completed", &format!("delivered once more; its result: {result}"))?;
-        client.screen.note(&format!(
+        say(client, &third, "Claim", "completed", &format!("delivered again; its result: {result}"))?;
+        client.output.note(&format!(
             "See what the ledger holds now: {} entries list --consumer {}",
             client.program(),
             super::text::quoted(&self.consumer)
@@ -82,10 +82,10 @@ impl Trial {
     }
 }
 
-/// A delivery of the message: each has a claim id of its own.
+/// A delivery of the message: each has its own claim id.
 async fn claim(
     client: &Client,
-    ledger: &mut Ledger,
+    ledger: &mut ConsumerClient,
     key: &EntryKey,
 ) -> Result<proto::ClaimResponse, Problem> {
     let request = proto::ClaimRequest {
@@ -120,16 +120,16 @@ fn line<M: Message>(
     advice: i32,
     why: &str,
 ) -> Result<(), Problem> {
-    if client.screen.json() {
-        return client.screen.message(message, answer);
+    if client.output.json() {
+        return client.output.message(message, answer);
     }
-    client.screen.line(&format!("{call:<9} -> {verdict:<12} {:<13} {why}", enums::advice(advice)))
+    client.output.line(&format!("{call:<9} -> {verdict:<12} {:<13} {why}", enums::advice(advice)))
 }
 
-/// The consumer's own policy or quota, say, does not let it happen.
+/// The verdict is not the expected one, for example because of the consumer's policy or quota.
 fn unexpected(client: &Client, answer: &proto::ClaimResponse) -> Result<Exit, Problem> {
     let text = super::json::text("ClaimResponse", answer)?;
     let problem =
         Problem::failed(format!("{}: the answer to Claim was another one: {text}", client.server()));
-    Err(problem.next("try a consumer without a policy of its own: --consumer NAME"))
+    Err(problem.next("try a consumer without its own policy: --consumer NAME"))
 }

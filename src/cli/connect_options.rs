@@ -1,4 +1,4 @@
-//! What it takes to reach a server, each part with who named it, and whether all of it fits together.
+//! The connect options of a server, each value with its source, and the check that they fit together.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,37 +10,37 @@ use http::Uri;
 use super::problem::Problem;
 use super::text::clean;
 
-/// A value, and who named it: `--tls-ca`, or `context prod: tls_ca`.
+/// A value and its source: `--tls-ca`, or `context prod: tls_ca`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named<T> {
+pub(crate) struct SourcedValue<T> {
     pub(crate) value: T,
     pub(crate) by: String,
 }
 
-/// Says who calls.
+/// The credential.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Token {
     Typed(String),
-    File(Named<PathBuf>),
+    File(SourcedValue<PathBuf>),
 }
 
-/// A server, and how to reach it.
+/// A server, and how to connect to it.
 #[derive(Clone)]
-pub(crate) struct Reach {
+pub(crate) struct ConnectOptions {
     /// The context that is in use.
     pub(crate) context: Option<String>,
-    pub(crate) endpoint: Named<String>,
-    pub(crate) tls_ca: Option<Named<PathBuf>>,
-    pub(crate) tls_cert: Option<Named<PathBuf>>,
-    pub(crate) tls_key: Option<Named<PathBuf>>,
+    pub(crate) endpoint: SourcedValue<String>,
+    pub(crate) tls_ca: Option<SourcedValue<PathBuf>>,
+    pub(crate) tls_cert: Option<SourcedValue<PathBuf>>,
+    pub(crate) tls_key: Option<SourcedValue<PathBuf>>,
     pub(crate) tls_domain: Option<String>,
     pub(crate) token: Option<Token>,
-    /// The token may go over a way that is not encrypted.
+    /// The token may be sent over a connection without encryption.
     pub(crate) plaintext_token: bool,
     pub(crate) timeout: Duration,
 }
 
-impl Reach {
+impl ConnectOptions {
     /// The server's address, with its scheme.
     pub(crate) fn url(&self) -> String {
         let named = &self.endpoint.value;
@@ -51,8 +51,9 @@ impl Reach {
         format!("{scheme}://{named}")
     }
 
+    ///
     /// # Errors
-    /// The parts do not fit together. No file is read for that.
+    /// The options do not fit together. No file is read for this check.
     pub(crate) fn check(&self) -> Result<Uri, Problem> {
         let (url, by) = (self.url(), &self.endpoint.by);
         let uri =
@@ -65,7 +66,7 @@ impl Reach {
                 let text = format!("{by}: is http://, without TLS; --tls-… needs https://");
                 return Err(Problem::usage(text));
             }
-            // Whoever is on the way could read it, and call in its name.
+            // Otherwise a network attacker could read the token, and call in its name.
             Some("http") if self.token.is_some() && !self.plaintext_token && !is_local(&uri) => {
                 let text = format!(
                     "{by}: {} is another machine, and http:// does not encrypt: the token is not sent",
@@ -94,14 +95,14 @@ impl Reach {
     }
 }
 
-/// A server, for people: without what may stand before an `@`.
+/// A server, for people: without user and password.
 pub(crate) fn place(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     let host = authority.rsplit('@').next().unwrap_or_default();
     clean(&format!("{}://{host}", uri.scheme_str().unwrap_or_default()))
 }
 
-/// Whether an address is one of this machine's own.
+/// Whether an address is on this machine.
 pub(crate) fn is_local(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -112,10 +113,10 @@ pub(crate) fn is_local(uri: &Uri) -> bool {
 mod tests {
     use super::*;
 
-    fn reach(endpoint: &str) -> Reach {
-        Reach {
+    fn connect(endpoint: &str) -> ConnectOptions {
+        ConnectOptions {
             context: None,
-            endpoint: Named { value: endpoint.into(), by: "--endpoint".into() },
+            endpoint: SourcedValue { value: endpoint.into(), by: "--endpoint".into() },
             tls_ca: None,
             tls_cert: None,
             tls_key: None,
@@ -141,7 +142,7 @@ mod tests {
             ("http://localhost.example", false),
             ("http://127.0.0.1@ledger.example", false),
         ] {
-            let uri = reach(endpoint).check().unwrap();
+            let uri = connect(endpoint).check().unwrap();
             assert_eq!(is_local(&uri), local, "{endpoint}");
         }
     }
@@ -159,14 +160,14 @@ mod tests {
             ("http://[::1]:1", true, false, true),
         ] {
             let token = with_token.then(|| Token::Typed("t".into()));
-            let checked = Reach { token, plaintext_token: allowed, ..reach(endpoint) }.check();
+            let checked = ConnectOptions { token, plaintext_token: allowed, ..connect(endpoint) }.check();
             assert_eq!(checked.is_ok(), goes, "{endpoint} {with_token} {allowed}");
         }
     }
 
     #[test]
     fn what_stands_before_an_at_sign_is_not_told() {
-        let uri = reach("http://who:secret@ledger.example:1").check().unwrap();
+        let uri = connect("http://who:secret@ledger.example:1").check().unwrap();
         assert_eq!(place(&uri), "http://ledger.example:1");
     }
 }

@@ -1,38 +1,38 @@
-//! After the load: some of its messages are delivered once more, and new ones to several claims at the same time.
-//! None may be granted twice.
+//! The safety check after the load: some of its messages are delivered again, and new ones are claimed by
+//! several calls concurrently. None may be granted twice.
 
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
 use super::answers::verdict;
-use super::keys::{Key, Kind};
-use super::link::Ledger;
+use super::keys::{Message, MessageState};
+use super::link::LedgerClient;
 use super::shared::Shared;
-use super::slot::Left;
+use super::virtual_client::Left;
 use crate::proto::{self, claim_response::Verdict};
 
 const BATCH: usize = 500;
-/// Messages that are claimed by several at the same time, so many of them at once.
+/// The number of messages that several calls claim concurrently.
 const RACES: usize = 100;
 const RACES_AT_ONCE: usize = 20;
 const CLAIMS_OF_A_RACE: usize = 4;
 
-/// What was looked at.
+/// The result of the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checked {
     /// Messages of the load that were delivered again, and not granted.
     pub(super) again: u64,
-    /// New messages of which one of several claims at the same time was granted.
+    /// New messages of which one of several concurrent claims was granted.
     pub(super) raced: u64,
-    /// Messages of which nothing can be said: their lease was over, or a call was refused.
+    /// Messages without a result: their lease was over, or a call was refused.
     pub(super) unknown: u64,
     /// Entries that the ledger did not have before.
     pub(super) created: u64,
 }
 
-/// Looks, with these connections, at what the load has left, and at new messages.
-pub(super) async fn check(shared: &Arc<Shared>, ledgers: &[Ledger], left: &[Left]) -> Checked {
+/// Checks, on these connections, the messages that the load has left, and new ones.
+pub(super) async fn check(shared: &Arc<Shared>, ledgers: &[LedgerClient], left: &[Left]) -> Checked {
     let mut checked = Checked::default();
     let Some(first) = ledgers.first() else { return checked };
     for part in left.chunks(BATCH) {
@@ -44,7 +44,7 @@ pub(super) async fn check(shared: &Arc<Shared>, ledgers: &[Ledger], left: &[Left
     checked
 }
 
-async fn deliver(shared: &Shared, mut ledger: Ledger, left: &[Left], checked: &mut Checked) {
+async fn deliver(shared: &Shared, mut ledger: LedgerClient, left: &[Left], checked: &mut Checked) {
     let requests = left.iter().map(|one| shared.names.claim(&one.key)).collect();
     let answer = ledger.batch_claim(proto::BatchClaimRequest { requests }).await;
     let Ok(answer) = answer else {
@@ -60,7 +60,7 @@ async fn deliver(shared: &Shared, mut ledger: Ledger, left: &[Left], checked: &m
             (_, Some(Verdict::Rejected(_)) | None) | (false, Some(Verdict::Parked(_))) => {
                 checked.unknown += 1;
             }
-            // The lease was over, as it was if the message is parked.
+            // The lease was over, as it also was if the message is parked.
             (false, Some(Verdict::Acquired(grant))) if grant.effect_unknown => checked.unknown += 1,
             (true, Some(Verdict::Acquired(grant))) => {
                 fault(&format!("granted (token {}) after it was completed", grant.token));
@@ -78,9 +78,9 @@ async fn deliver(shared: &Shared, mut ledger: Ledger, left: &[Left], checked: &m
     }
 }
 
-/// Several claims of each of a few new messages, all at the same time, on different connections.
-async fn race(shared: &Arc<Shared>, ledgers: &[Ledger], checked: &mut Checked) {
-    let keys: Vec<Key> = (0..RACES_AT_ONCE).map(|_| shared.names.key(Kind::Fresh)).collect();
+/// Claims each of a few new messages several times concurrently, on different connections.
+async fn race(shared: &Arc<Shared>, ledgers: &[LedgerClient], checked: &mut Checked) {
+    let keys: Vec<Message> = (0..RACES_AT_ONCE).map(|_| shared.names.key(MessageState::Fresh)).collect();
     let mut claims = JoinSet::new();
     for turn in 0..CLAIMS_OF_A_RACE {
         for (place, key) in keys.iter().enumerate() {
@@ -98,7 +98,7 @@ async fn race(shared: &Arc<Shared>, ledgers: &[Ledger], checked: &mut Checked) {
     }
 }
 
-fn judge(shared: &Shared, key: &Key, answers: &[Option<Verdict>], checked: &mut Checked) {
+fn judge(shared: &Shared, key: &Message, answers: &[Option<Verdict>], checked: &mut Checked) {
     let is_grant = |answer: &&Option<Verdict>| matches!(answer, Some(Verdict::Acquired(_)));
     let granted = answers.iter().filter(is_grant).count();
     let is_other = |answer: &&Verdict| !matches!(answer, Verdict::Acquired(_) | Verdict::InProgress(_));

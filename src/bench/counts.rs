@@ -1,4 +1,4 @@
-//! What is counted while the load runs: calls with their latencies, refusals with their reasons.
+//! The counts of a running load: calls with their latencies, refusals with their reasons.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,48 +8,49 @@ use hdrhistogram::Histogram;
 
 use crate::cli::problem::Problem;
 
-/// In microseconds: an hour. What takes longer counts as this.
+/// In microseconds: an hour. A longer latency counts as this.
 const LATENCY_MAX: u64 = 3_600_000_000;
-/// A latency is kept to so many decimal digits.
+/// The number of decimal digits of a latency that are kept.
 const DIGITS: u8 = 3;
-/// Calls in flight share so many tallies, so that they hardly ever wait for each other.
+/// The number of shards, so that virtual clients hardly ever wait for each other's lock.
 const SHARDS: usize = 8;
 
-/// A call that is measured; in batches, the batch call of that kind.
+/// A kind of call that is measured; with batches, the batch call of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum CallKind {
     Claim,
     Complete,
     Release,
     Renew,
 }
 
-impl Call {
-    pub(super) const ALL: [Call; 4] = [Call::Claim, Call::Complete, Call::Release, Call::Renew];
+impl CallKind {
+    pub(super) const ALL: [CallKind; 4] =
+        [CallKind::Claim, CallKind::Complete, CallKind::Release, CallKind::Renew];
 
-    /// Its name on the wire; with more than one item, what the batch is of stands behind.
+    /// Its name on the wire; a batch call is followed by the kind of its items.
     pub(super) fn name(self, batch: u32) -> &'static str {
         match (self, batch) {
-            (Call::Claim, 1) => "Claim",
-            (Call::Complete, 1) => "Complete",
-            (Call::Release, 1) => "Release",
-            (Call::Renew, 1) => "Renew",
-            (Call::Claim, _) => "BatchClaim",
-            (Call::Complete | Call::Release | Call::Renew, _) => "BatchSettle",
+            (CallKind::Claim, 1) => "Claim",
+            (CallKind::Complete, 1) => "Complete",
+            (CallKind::Release, 1) => "Release",
+            (CallKind::Renew, 1) => "Renew",
+            (CallKind::Claim, _) => "BatchClaim",
+            (CallKind::Complete | CallKind::Release | CallKind::Renew, _) => "BatchSettle",
         }
     }
 }
 
-/// Microseconds by how often they were measured.
+/// A histogram of microseconds.
 pub(super) type Latencies = Histogram<u64>;
 
-/// Counts of some stretch of time.
+/// The counts of a period of time.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
-    latencies: [Latencies; Call::ALL.len()],
+pub(super) struct LoadCounts {
+    latencies: [Latencies; CallKind::ALL.len()],
     /// Of calls that were refused as a whole.
     pub(super) refusals: Latencies,
-    /// What the workload counts.
+    /// The items that the workload counts.
     pub(super) items: u64,
     /// Entries that the ledger did not have before.
     pub(super) created: u64,
@@ -57,12 +58,12 @@ pub(super) struct Tally {
     pub(super) refused: BTreeMap<String, u64>,
 }
 
-impl Tally {
-    pub(super) fn new() -> Result<Tally, Problem> {
+impl LoadCounts {
+    pub(super) fn new() -> Result<LoadCounts, Problem> {
         let none = Latencies::new_with_bounds(1, LATENCY_MAX, DIGITS)
             .map_err(|error| Problem::failed(format!("latencies cannot be counted: {error}")))?;
-        Ok(Tally {
-            latencies: Call::ALL.map(|_| none.clone()),
+        Ok(LoadCounts {
+            latencies: CallKind::ALL.map(|_| none.clone()),
             refusals: none,
             items: 0,
             created: 0,
@@ -70,28 +71,28 @@ impl Tally {
         })
     }
 
-    pub(super) fn of(&self, call: Call) -> &Latencies {
+    pub(super) fn of(&self, call: CallKind) -> &Latencies {
         let [claim, complete, release, renew] = &self.latencies;
         match call {
-            Call::Claim => claim,
-            Call::Complete => complete,
-            Call::Release => release,
-            Call::Renew => renew,
+            CallKind::Claim => claim,
+            CallKind::Complete => complete,
+            CallKind::Release => release,
+            CallKind::Renew => renew,
         }
     }
 
-    fn of_mut(&mut self, call: Call) -> &mut Latencies {
+    fn of_mut(&mut self, call: CallKind) -> &mut Latencies {
         let [claim, complete, release, renew] = &mut self.latencies;
         match call {
-            Call::Claim => claim,
-            Call::Complete => complete,
-            Call::Release => release,
-            Call::Renew => renew,
+            CallKind::Claim => claim,
+            CallKind::Complete => complete,
+            CallKind::Release => release,
+            CallKind::Renew => renew,
         }
     }
 
-    /// An answered call.
-    pub(super) fn answered(&mut self, call: Call, took: Duration) {
+    /// Counts an answered call.
+    pub(super) fn answered(&mut self, call: CallKind, took: Duration) {
         self.of_mut(call).saturating_record(micros(took));
     }
 
@@ -107,7 +108,7 @@ impl Tally {
     pub(super) fn all(&self) -> Latencies {
         let mut all = self.latencies[0].clone();
         for one in &self.latencies[1..] {
-            // All have the same bounds.
+            // All histograms have the same bounds.
             let _added = all.add(one);
         }
         all
@@ -117,8 +118,8 @@ impl Tally {
         self.refused.values().sum()
     }
 
-    /// Takes what was counted, and leaves nothing.
-    fn take(&mut self, from: &mut Tally) {
+    /// Moves the counts of `from` into these.
+    fn take(&mut self, from: &mut LoadCounts) {
         let pairs = self.latencies.iter_mut().zip(&mut from.latencies);
         for (into, one) in pairs.chain([(&mut self.refusals, &mut from.refusals)]) {
             if !one.is_empty() {
@@ -133,7 +134,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn add(&mut self, mut more: Tally) {
+    pub(super) fn add(&mut self, mut more: LoadCounts) {
         self.take(&mut more);
     }
 }
@@ -142,27 +143,27 @@ fn micros(took: Duration) -> u64 {
     u64::try_from(took.as_micros()).unwrap_or(LATENCY_MAX).max(1)
 }
 
-/// What the calls in flight count into.
+/// The counts of all virtual clients.
 #[derive(Debug)]
 pub(super) struct Tallies {
-    shards: Vec<Mutex<Tally>>,
-    none: Tally,
+    shards: Vec<Mutex<LoadCounts>>,
+    empty: LoadCounts,
 }
 
 impl Tallies {
     pub(super) fn new() -> Result<Tallies, Problem> {
-        let none = Tally::new()?;
-        Ok(Tallies { shards: (0..SHARDS).map(|_| Mutex::new(none.clone())).collect(), none })
+        let none = LoadCounts::new()?;
+        Ok(Tallies { shards: (0..SHARDS).map(|_| Mutex::new(none.clone())).collect(), empty: none })
     }
 
-    /// The tally of the call in flight with this number.
-    pub(super) fn shard(&self, number: usize) -> MutexGuard<'_, Tally> {
+    /// The counts of the virtual client with this number.
+    pub(super) fn shard(&self, number: usize) -> MutexGuard<'_, LoadCounts> {
         self.shards[number % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted since the last time.
-    pub(super) fn take(&self) -> Tally {
-        let mut taken = self.none.clone();
+    /// The counts since the last call.
+    pub(super) fn take(&self) -> LoadCounts {
+        let mut taken = self.empty.clone();
         for number in 0..SHARDS {
             taken.take(&mut self.shard(number));
         }
@@ -179,17 +180,17 @@ mod tests {
         let tallies = Tallies::new().unwrap();
         for number in 0..100 {
             let mut tally = tallies.shard(number);
-            let call = if number < 60 { Call::Claim } else { Call::Complete };
+            let call = if number < 60 { CallKind::Claim } else { CallKind::Complete };
             tally.answered(call, Duration::from_micros(1_000 * (number as u64 + 1)));
             tally.items += 1;
             tally.refused("OVERLOADED", 2);
         }
         let mut taken = tallies.take();
-        assert_eq!((taken.items, taken.refused_in_all(), taken.of(Call::Claim).len()), (100, 200, 60));
+        assert_eq!((taken.items, taken.refused_in_all(), taken.of(CallKind::Claim).len()), (100, 200, 60));
         let p99 = taken.all().value_at_quantile(0.99);
         assert!((98_000..=100_000).contains(&p99), "{p99}");
         assert_eq!(tallies.take().all().len(), 0, "it was taken before");
-        tallies.shard(3).answered(Call::Claim, Duration::from_hours(9));
+        tallies.shard(3).answered(CallKind::Claim, Duration::from_hours(9));
         taken.add(tallies.take());
         assert!(taken.all().max() >= LATENCY_MAX && taken.all().len() == 101);
     }

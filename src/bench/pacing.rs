@@ -1,4 +1,5 @@
-//! When each call begins: as soon as the one before is answered, or at instants that were fixed before.
+//! When calls begin: as soon as the previous one is answered (closed loop), or at instants that are fixed in
+//! advance (open loop).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,36 +8,36 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-/// Instants that are closer together than this are handed out together: waking up costs more.
+/// Instants that are closer together than this are released together: each wake-up costs more.
 const WAKE_EVERY: Duration = Duration::from_micros(200);
-/// So that a stop is noticed soon.
+/// Short, so that a stop is noticed soon.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
 /// When calls begin.
 #[derive(Clone, Debug)]
-pub(super) enum Pace {
-    /// As soon as there is room.
+pub(super) enum CallPacing {
+    /// Closed loop: as soon as a virtual client is free.
     Closed,
-    /// At fixed instants: a slow answer delays no later call, and a call that has to wait for room has begun all the
-    /// same when it was meant to.
+    /// Open loop, at fixed instants: a slow answer delays no later call, and the latency of a call that has
+    /// to wait for a free virtual client counts from its instant (no coordinated omission).
     Open(Arc<Schedule>),
 }
 
-impl Pace {
-    /// When the first call was meant to begin. A busy machine may not get to it before the end: calls without a rate
-    /// are made once all the same, so that there is something to tell.
+impl CallPacing {
+    /// When the first call should begin. A busy machine may not get to it before the end: calls without a
+    /// rate are made at least one time, so that there is a result.
     pub(super) async fn first(&self) -> Option<Instant> {
         match self {
-            Pace::Closed => Some(Instant::now()),
-            Pace::Open(schedule) => schedule.next().await,
+            CallPacing::Closed => Some(Instant::now()),
+            CallPacing::Open(schedule) => schedule.next().await,
         }
     }
 
-    /// When the next call was meant to begin; it is not before that instant. None: there is none.
+    /// When the next call should begin; never before that instant. `None` at the end.
     pub(super) async fn next(&self, end: Instant) -> Option<Instant> {
         match self {
-            Pace::Closed => Some(Instant::now()).filter(|now| *now < end),
-            Pace::Open(schedule) => schedule.next().await,
+            CallPacing::Closed => Some(Instant::now()).filter(|now| *now < end),
+            CallPacing::Open(schedule) => schedule.next().await,
         }
     }
 }
@@ -47,7 +48,7 @@ pub(super) struct Schedule {
     began: Instant,
     every: Duration,
     taken: AtomicU64,
-    /// The instants that have come.
+    /// The instants that have passed.
     due: Semaphore,
 }
 
@@ -63,13 +64,13 @@ impl Schedule {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many instants have come within this time.
+    /// The number of instants within this time.
     fn come(&self, within: Duration) -> u64 {
         u64::try_from(within.as_nanos() / self.every.as_nanos().max(1)).unwrap_or(u64::MAX).saturating_add(1)
     }
 }
 
-/// Hands out the instants, on a thread of its own: timers of the runtime are good to a millisecond only.
+/// Releases the instants, on a separate thread: the runtime's timers have a resolution of 1 ms only.
 #[derive(Debug)]
 pub(super) struct Pacer {
     schedule: Arc<Schedule>,
@@ -103,11 +104,11 @@ impl Pacer {
         Pacer { schedule, stop, thread: Some(thread) }
     }
 
-    pub(super) fn pace(&self) -> Pace {
-        Pace::Open(Arc::clone(&self.schedule))
+    pub(super) fn pace(&self) -> CallPacing {
+        CallPacing::Open(Arc::clone(&self.schedule))
     }
 
-    /// How many calls were to begin and never did, since all that may be in flight were.
+    /// The number of calls that should have begun and never did, since all calls that may be in flight were.
     pub(super) fn missed(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let out = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(0);
@@ -134,7 +135,7 @@ mod tests {
             assert!(at <= Instant::now());
             begun.push(at);
             if begun.len() == 10 {
-                // A slow answer: what was due meanwhile has begun all the same.
+                // A slow answer: the calls that were due meanwhile count from their instants.
                 tokio::time::sleep(Duration::from_millis(30)).await;
             }
         }
@@ -152,7 +153,7 @@ mod tests {
         let pacer = Pacer::start(Duration::from_micros(10), end);
         tokio::time::sleep(Duration::from_millis(40)).await;
         assert!(pacer.pace().next(end).await.is_none(), "the time is over");
-        // It began a moment after its end was fixed.
+        // The thread began a moment after its end was fixed.
         let missed = pacer.missed();
         assert!((1_000..=2_001).contains(&missed), "{missed}");
     }
@@ -160,8 +161,8 @@ mod tests {
     #[tokio::test]
     async fn without_a_rate_calls_begin_at_once_until_the_end() {
         let now = Instant::now();
-        assert!(Pace::Closed.next(now + Duration::from_secs(9)).await.is_some_and(|at| at >= now));
-        assert!(Pace::Closed.next(now).await.is_none());
-        assert!(Pace::Closed.first().await.is_some(), "however late");
+        assert!(CallPacing::Closed.next(now + Duration::from_secs(9)).await.is_some_and(|at| at >= now));
+        assert!(CallPacing::Closed.next(now).await.is_none());
+        assert!(CallPacing::Closed.first().await.is_some(), "however late");
     }
 }

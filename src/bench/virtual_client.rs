@@ -1,4 +1,4 @@
-//! One of the calls that are under way at the same time: it takes up messages until the time is over.
+//! A virtual client: one of the concurrent callers. It processes messages until the time is over.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,62 +8,68 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 use super::answers::{goes_on, is_wrong, of_another, results_dropped, verdict};
-use super::keys::{Key, Kind, below};
-use super::link::Ledger;
+use super::counts::CallKind;
+use super::keys::{Message, MessageState, below};
+use super::link::LedgerClient;
 use super::options::Plan;
-use super::pace::Pace;
+use super::pacing::CallPacing;
 use super::shared::Shared;
-use super::tally::Call;
 use super::workload::Workload;
 use crate::cli::problem::{self, Problem};
 use crate::common::random;
 use crate::proto::{self, claim_response::Verdict, settlement::Action, settlement_result::Outcome};
 
-/// After a refusal that names no time.
+/// How long it waits after a refusal that names no time.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A claim that this client holds.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
-    key: Key,
+    key: Message,
     token: i64,
 }
 
-/// What became of a message, for a look at it later.
+/// The outcome of a message, for the check after the load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
-    pub(super) key: Key,
-    /// It was completed; else it is held.
+    pub(super) key: Message,
+    /// It was completed; otherwise it is held.
     pub(super) completed: bool,
 }
 
-/// One call at a time.
-pub(super) struct Slot {
+/// A virtual client: it makes one call at a time.
+pub(super) struct VirtualClient {
     shared: Arc<Shared>,
     plan: Plan,
-    ledger: Ledger,
+    ledger: LedgerClient,
     number: usize,
     result: Bytes,
     turn: u64,
-    keys: Vec<Key>,
+    keys: Vec<Message>,
     grants: Vec<Grant>,
-    /// The last few messages, `kept` of them at most.
+    /// The last few messages, at most `kept`.
     left: Vec<Left>,
     kept: usize,
     oldest: usize,
     pause: Option<Duration>,
 }
 
-impl Slot {
-    pub(super) fn new(shared: Arc<Shared>, plan: Plan, ledger: Ledger, number: usize, kept: usize) -> Slot {
+impl VirtualClient {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        plan: Plan,
+        ledger: LedgerClient,
+        number: usize,
+        kept: usize,
+    ) -> VirtualClient {
         let result = Bytes::from(vec![b'r'; usize::try_from(plan.result_bytes).unwrap_or(0)]);
         let turn = u64::try_from(number).unwrap_or(0);
         let (keys, grants, left) = (Vec::new(), Vec::new(), Vec::new());
-        Slot { shared, plan, ledger, number, result, turn, keys, grants, left, kept, oldest: 0, pause: None }
+        Self { shared, plan, ledger, number, result, turn, keys, grants, left, kept, oldest: 0, pause: None }
     }
 
-    /// What must be there before the load begins: to renew a claim, one has to hold it.
+    /// Makes what the load needs: to renew a claim, the client must hold it.
     pub(super) async fn prepare(&mut self) {
         if self.plan.workload != Workload::Renew {
             return;
@@ -80,8 +86,8 @@ impl Slot {
         self.keep(false);
     }
 
-    /// Takes up messages until the end. What is left of the last ones is given back.
-    pub(super) async fn run(mut self, pace: Pace, end: Instant) -> Vec<Left> {
+    /// Processes messages until the end. Returns the last few of them, with their outcomes.
+    pub(super) async fn run(mut self, pace: CallPacing, end: Instant) -> Vec<Left> {
         let mut next = pace.first().await;
         while !self.shared.stopped()
             && let Some(start) = next
@@ -95,30 +101,30 @@ impl Slot {
 
     async fn round(&mut self, start: Instant) {
         if self.plan.workload == Workload::Renew {
-            return self.settle(Call::Renew, start).await;
+            return self.settle(CallKind::Renew, start).await;
         }
         self.pick();
         self.claim(start).await;
         match self.plan.workload {
-            Workload::Pair => self.settle(Call::Complete, Instant::now()).await,
+            Workload::Pair => self.settle(CallKind::Complete, Instant::now()).await,
             Workload::HotKeys { .. } => {
                 for grant in &self.grants {
                     self.shared.grants.given_back(&grant.key);
                 }
-                self.settle(Call::Release, Instant::now()).await;
+                self.settle(CallKind::Release, Instant::now()).await;
             }
             Workload::Claim | Workload::Duplicates { .. } | Workload::Renew => self.keep(false),
         }
     }
 
-    /// After a refusal a client waits: to repeat at once would only be refused again.
+    /// Waits after a refusal: an immediate repeat would only be refused again.
     async fn rest(&mut self) {
         if let Some(pause) = self.pause.take() {
             tokio::time::sleep(pause.min(PAUSE_MAX)).await;
         }
     }
 
-    /// The messages of the next call.
+    /// Picks the messages of the next call.
     fn pick(&mut self) {
         self.keys.clear();
         let names = &self.shared.names;
@@ -130,7 +136,7 @@ impl Slot {
                 }
                 Workload::HotKeys { .. } => one_of(&self.shared.prepared),
                 Workload::Claim | Workload::Pair | Workload::Renew | Workload::Duplicates { .. } => {
-                    names.key(Kind::Fresh)
+                    names.key(MessageState::Fresh)
                 }
             };
             self.keys.push(key);
@@ -147,9 +153,9 @@ impl Slot {
             match answer {
                 Ok(answer) => {
                     let done = self.judge(&key, answer.into_inner());
-                    self.answered(Call::Claim, took, done);
+                    self.answered(CallKind::Claim, took, done);
                 }
-                Err(status) => self.refused(Call::Claim, &status, took),
+                Err(status) => self.refused(CallKind::Claim, &status, took),
             }
             return;
         }
@@ -164,14 +170,14 @@ impl Slot {
                     done += self.judge(key, answer);
                 }
                 self.keys = keys;
-                self.answered(Call::Claim, took, done);
+                self.answered(CallKind::Claim, took, done);
             }
-            Err(status) => self.refused(Call::Claim, &status, took),
+            Err(status) => self.refused(CallKind::Claim, &status, took),
         }
     }
 
-    /// Looks whether the ledger may answer so, and keeps what it granted.
-    fn judge(&mut self, key: &Key, answer: proto::ClaimResponse) -> Done {
+    /// Checks whether the ledger may give this answer, and keeps the grant.
+    fn judge(&mut self, key: &Message, answer: proto::ClaimResponse) -> Done {
         let shared = Arc::clone(&self.shared);
         let wrong = |what: &str| {
             shared.grants.fault(&shared.names, key, what);
@@ -184,22 +190,23 @@ impl Slot {
                 self.grants.push(Grant { key: *key, token: grant.token });
                 Done { items: counts, created: u64::from(is_first) }
             }
-            (Some(Verdict::Completed(_)), Kind::Done) | (Some(Verdict::InProgress(_)), Kind::Hot(_)) => {
-                Done { items: counts, created: 0 }
-            }
+            (Some(Verdict::Completed(_)), MessageState::Done)
+            | (Some(Verdict::InProgress(_)), MessageState::Hot(_)) => Done { items: counts, created: 0 },
             (Some(Verdict::Rejected(rejected)), _) => {
-                self.rejected(key, &rejected, Call::Claim);
+                self.rejected(key, &rejected, CallKind::Claim);
                 Done::default()
             }
-            (Some(Verdict::Completed(_)), _) => wrong("answered `completed`, which nobody has done"),
-            (Some(Verdict::InProgress(_)), _) => wrong("answered `in_progress`, and nobody holds it"),
+            (Some(Verdict::Completed(_)), _) => {
+                wrong("answered `completed`, although no client completed it")
+            }
+            (Some(Verdict::InProgress(_)), _) => wrong("answered `in_progress`, although no client holds it"),
             (Some(other), _) => wrong(&format!("answered otherwise than expected: {}", verdict(&other))),
             (None, _) => wrong("answered without a verdict that this client knows"),
         }
     }
 
-    /// Settles or renews all that was granted.
-    async fn settle(&mut self, call: Call, start: Instant) {
+    /// Settles or renews every granted claim.
+    async fn settle(&mut self, call: CallKind, start: Instant) {
         let Some(first) = self.grants.first().copied() else { return };
         if self.plan.batch > 1 {
             return self.settle_many(call, start).await;
@@ -207,15 +214,15 @@ impl Slot {
         let (shared, token) = (Arc::clone(&self.shared), first.token);
         let key = Some(shared.names.message(&first.key));
         let answer = match call {
-            Call::Renew => {
+            CallKind::Renew => {
                 let request = proto::RenewRequest { key, token, ..proto::RenewRequest::default() };
                 self.ledger.renew(request).await.map(|_| false)
             }
-            Call::Release => {
+            CallKind::Release => {
                 let request = proto::ReleaseRequest { key, token, ..Default::default() };
                 self.ledger.release(request).await.map(|_| false)
             }
-            Call::Complete | Call::Claim => {
+            CallKind::Complete | CallKind::Claim => {
                 let request =
                     proto::CompleteRequest { key, token, result: self.result.clone(), ..Default::default() };
                 self.ledger.complete(request).await.map(|done| done.get_ref().result_dropped)
@@ -226,7 +233,7 @@ impl Slot {
             Ok(true) => self.shared.stop(results_dropped(self.result.len())),
             Ok(false) => {
                 self.answered(call, took, Done { items: self.counts(call), created: 0 });
-                self.keep(call == Call::Complete);
+                self.keep(call == CallKind::Complete);
             }
             Err(status) if is_wrong(call, &status) => {
                 self.wrongly_settled(&first.key, &Problem::of(&status).text);
@@ -235,14 +242,16 @@ impl Slot {
         }
     }
 
-    async fn settle_many(&mut self, call: Call, start: Instant) {
+    async fn settle_many(&mut self, call: CallKind, start: Instant) {
         let shared = Arc::clone(&self.shared);
         let settlements = self.grants.iter().map(|grant| {
             let (key, token) = (Some(shared.names.message(&grant.key)), grant.token);
             let action = match call {
-                Call::Renew => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
-                Call::Release => Action::Release(proto::ReleaseRequest { key, token, ..Default::default() }),
-                Call::Complete | Call::Claim => Action::Complete(proto::CompleteRequest {
+                CallKind::Renew => Action::Renew(proto::RenewRequest { key, token, ..Default::default() }),
+                CallKind::Release => {
+                    Action::Release(proto::ReleaseRequest { key, token, ..Default::default() })
+                }
+                CallKind::Complete | CallKind::Claim => Action::Complete(proto::CompleteRequest {
                     key,
                     token,
                     result: self.result.clone(),
@@ -270,36 +279,36 @@ impl Slot {
             }
         }
         self.answered(call, took, Done { items, created: 0 });
-        if items == u64::try_from(grants.len()).unwrap_or(0) || call == Call::Renew {
+        if items == u64::try_from(grants.len()).unwrap_or(0) || call == CallKind::Renew {
             self.grants = grants;
-            self.keep(call == Call::Complete);
+            self.keep(call == CallKind::Complete);
         }
     }
 
-    /// What one settlement counts as.
-    fn counts(&self, call: Call) -> u64 {
+    /// The number of items that one settlement counts as.
+    fn counts(&self, call: CallKind) -> u64 {
         u64::from(match call {
-            Call::Complete => self.plan.workload == Workload::Pair,
-            Call::Renew => true,
-            Call::Release | Call::Claim => false,
+            CallKind::Complete => self.plan.workload == Workload::Pair,
+            CallKind::Renew => true,
+            CallKind::Release | CallKind::Claim => false,
         })
     }
 
-    fn wrongly_settled(&self, key: &Key, what: &str) {
+    fn wrongly_settled(&self, key: &Message, what: &str) {
         self.shared.grants.fault(&self.shared.names, key, &format!("its only holder was refused: {what}"));
     }
 
-    fn answered(&self, call: Call, took: Duration, done: Done) {
+    fn answered(&self, call: CallKind, took: Duration, done: Done) {
         let mut tally = self.shared.tallies.shard(self.number);
         tally.answered(call, took);
         tally.items += done.items;
         tally.created += done.created;
     }
 
-    /// One item of a batch was refused.
-    fn rejected(&mut self, key: &Key, rejected: &proto::Rejected, call: Call) {
+    /// Handles the refusal of one item of a batch.
+    fn rejected(&mut self, key: &Message, rejected: &proto::Rejected, call: CallKind) {
         let reason = rejected.reason();
-        if call != Call::Release && call != Call::Claim && of_another(reason) {
+        if call != CallKind::Release && call != CallKind::Claim && of_another(reason) {
             return self.wrongly_settled(key, &problem::rejected(rejected));
         }
         if !goes_on(call, reason) {
@@ -311,11 +320,11 @@ impl Slot {
         self.shared.tallies.shard(self.number).refused(word, 1);
     }
 
-    /// A call was refused as a whole, or nobody knows what became of it.
-    fn refused(&mut self, call: Call, status: &Status, took: Duration) {
+    /// Handles a call that was refused as a whole, or whose outcome is unknown.
+    fn refused(&mut self, call: CallKind, status: &Status, took: Duration) {
         let known = problem::reason(status);
         let reason = known.as_ref().map(|(_, reason)| *reason);
-        // Without details it was made on the way: the connection, or a proxy.
+        // An error without details was made on the way: by the connection, or by a proxy.
         if reason.is_some_and(|reason| !goes_on(call, reason)) {
             self.shared.stop(Problem::of(status));
         }
@@ -328,10 +337,10 @@ impl Slot {
         tally.refusals.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Remembers what became of the last new messages.
+    /// Remembers the outcome of the last new messages.
     fn keep(&mut self, completed: bool) {
         for grant in &self.grants {
-            if grant.key.kind != Kind::Fresh || self.kept == 0 {
+            if grant.key.kind != MessageState::Fresh || self.kept == 0 {
                 continue;
             }
             let left = Left { key: grant.key, completed };
@@ -359,14 +368,14 @@ impl std::ops::AddAssign for Done {
     }
 }
 
-/// So many of a hundred turns, spread evenly.
+/// Whether this turn is one of `percent` in a hundred, spread evenly.
 fn is_turn(turn: u64, percent: u32) -> bool {
     let percent = u64::from(percent);
     turn * percent / 100 != (turn - 1) * percent / 100
 }
 
-/// Any of the keys; there is at least one.
-fn one_of(keys: &[Key]) -> Key {
+/// A random one of the keys; there is at least one.
+fn one_of(keys: &[Message]) -> Message {
     let bound = u32::try_from(keys.len()).unwrap_or(u32::MAX);
     keys[usize::try_from(below(random::id(), bound)).unwrap_or(0)]
 }

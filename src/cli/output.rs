@@ -1,4 +1,4 @@
-//! Standard output and error: colours and width of a terminal, and nothing of both elsewhere.
+//! Output: standard output and standard error, with colours and the width of a terminal, or plain elsewhere.
 
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::sync::OnceLock;
@@ -7,15 +7,15 @@ use clap::ValueEnum;
 use console::{Style, Term};
 use prost::Message;
 
-use super::aside::aside;
 use super::json;
 use super::problem::{Exit, Problem};
+use super::stderr::print_stderr;
 use crate::common::patient_write::write_all;
 
-/// Why standard output was refused first.
+/// The first error of standard output.
 static REFUSED: OnceLock<io::Error> = OnceLock::new();
 
-/// When to colour.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
@@ -27,9 +27,9 @@ pub(crate) enum Color {
     Never,
 }
 
-/// What a text tells by its colour.
+/// The meaning of a text's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(crate) enum TextStyle {
     Plain,
     Good,
     Doubtful,
@@ -38,9 +38,9 @@ pub(crate) enum Tone {
     Strong,
 }
 
-/// Where a command says what it has to say.
+/// How a command prints its answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Screen {
+pub(crate) struct Output {
     json: bool,
     colors: bool,
     terminal: bool,
@@ -62,8 +62,8 @@ enum Tables {
     Wide,
 }
 
-impl Screen {
-    pub(crate) fn new(json: bool, color: Color, wide: bool) -> Screen {
+impl Output {
+    pub(crate) fn new(json: bool, color: Color, wide: bool) -> Output {
         let terminal = io::stdout().is_terminal();
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -73,59 +73,59 @@ impl Screen {
             Color::Never => false,
         };
         let tables = if wide { Tables::Wide } else { Tables::Fitted };
-        Screen { json, colors, terminal, tables, unread: Unread::GoesOn }
+        Output { json, colors, terminal, tables, unread: Unread::GoesOn }
     }
 
     /// Without colours, for machines.
-    pub(crate) fn plain() -> Screen {
-        Screen { json: false, colors: false, terminal: false, tables: Tables::Wide, unread: Unread::GoesOn }
+    pub(crate) fn plain() -> Output {
+        Output { json: false, colors: false, terminal: false, tables: Tables::Wide, unread: Unread::GoesOn }
     }
 
-    /// Of a command that only lists, page after page: a standard output that is closed or full ends it. Every other one
-    /// goes on to its end, and exits as if its answer had been read.
-    pub(crate) fn listing(self) -> Screen {
-        Screen { unread: Unread::Ends, ..self }
+    /// For a command that only lists, page after page: a standard output that is closed or full ends it.
+    /// Every other command goes on to its end, and exits as if its answer had been read.
+    pub(crate) fn listing(self) -> Output {
+        Output { unread: Unread::Ends, ..self }
     }
 
-    /// Machines read it: JSON.
+    /// Whether the answer is JSON, for machines.
     pub(crate) fn json(self) -> bool {
         self.json
     }
 
-    /// People read it, on a terminal.
+    /// Whether standard output is a terminal.
     pub(crate) fn terminal(self) -> bool {
         self.terminal
     }
 
-    /// How many columns there are; none: as many as it takes.
+    /// The number of columns; `None` if the width is not limited.
     pub(crate) fn width(self) -> Option<usize> {
         let size =
             (self.terminal && self.tables == Tables::Fitted).then(|| Term::stdout().size_checked()).flatten();
         size.map(|(_, columns)| usize::from(columns))
     }
 
-    /// A text in its colour, if there are colours.
-    pub(crate) fn toned(self, text: &str, tone: Tone) -> String {
-        let style = Style::new().force_styling(self.colors);
-        let style = match tone {
+    /// A text in its colour, if colours are used.
+    pub(crate) fn styled(self, text: &str, style: TextStyle) -> String {
+        let base = Style::new().force_styling(self.colors);
+        let styled = match style {
             _ if text.is_empty() => return String::new(),
-            Tone::Plain => return text.to_owned(),
-            Tone::Good => style.green(),
-            Tone::Doubtful => style.yellow(),
-            Tone::Bad => style.red(),
-            Tone::Faint => style.dim(),
-            Tone::Strong => style.bold(),
+            TextStyle::Plain => return text.to_owned(),
+            TextStyle::Good => base.green(),
+            TextStyle::Doubtful => base.yellow(),
+            TextStyle::Bad => base.red(),
+            TextStyle::Faint => base.dim(),
+            TextStyle::Strong => base.bold(),
         };
-        style.apply_to(text).to_string()
+        styled.apply_to(text).to_string()
     }
 
-    /// A line of the answer. JSON is written so that a terminal shows it, and does nothing else with it.
+    /// Prints a line of the answer. JSON is escaped so that it cannot affect a terminal.
     pub(crate) fn line(self, text: &str) -> Result<(), Problem> {
         let line = if self.json { json::harmless(text) } else { text.into() };
         self.bytes(format!("{line}\n").as_bytes())
     }
 
-    /// A part of the answer as it is.
+    /// Prints a part of the answer unchanged.
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Problem> {
         if REFUSED.get().is_none()
             && let Err(error) = write_all(&mut io::stdout().lock(), &mut &*bytes)
@@ -143,27 +143,27 @@ impl Screen {
         self.line(&json::text(name, message)?)
     }
 
-    /// What is said beside the answer, to people only.
+    /// Prints a note on standard error, for people only.
     pub(crate) fn note(self, text: &str) {
         if !self.json {
-            self.aside(text);
+            self.stderr(text);
         }
     }
 
-    /// What is said beside the answer, in any case.
-    #[allow(clippy::unused_self, reason = "one way to speak")]
-    pub(crate) fn aside(self, text: &str) {
-        aside(text);
+    /// Prints a line on standard error, also in JSON mode.
+    #[allow(clippy::unused_self, reason = "a method, like the other ways to print")]
+    pub(crate) fn stderr(self, text: &str) {
+        print_stderr(text);
     }
 }
 
-/// How a command ends whose answer was refused by standard output. One that was closed has a reader that has seen enough;
-/// one that is full makes a failure of what was done otherwise, since its answer is lost.
+/// The exit code after an error of standard output. A closed one is not an error: its reader needs no more. A
+/// full one makes a successful command fail, since its answer is lost.
 pub(crate) fn ended(exit: Exit) -> Exit {
     let Some(error) = REFUSED.get().filter(|error| error.kind() != ErrorKind::BrokenPipe) else {
         return exit;
     };
     let done = if exit == Exit::Done { "; the command was carried out, and its answer is lost" } else { "" };
-    aside(&format!("error: standard output: {error}{done}"));
+    print_stderr(&format!("error: standard output: {error}{done}"));
     if exit == Exit::Done { Exit::Failed } else { exit }
 }

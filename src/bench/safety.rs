@@ -1,27 +1,27 @@
-//! Whether the ledger keeps its promise under this load: no message is granted to two at once, and the tokens of a
-//! message grow.
+//! The safety check during the load: no message is granted to two claims at the same time, and the tokens of
+//! a message grow.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::keys::{Key, Kind, Names};
+use super::keys::{Message, MessageState, Names};
 use crate::cli::text::clean;
 use crate::proto;
 
-/// More faults are counted, not told.
-const TOLD_MAX: usize = 5;
+/// Further faults are counted, but not described.
+const DESCRIBED_MAX: usize = 5;
 
 /// Answers that the ledger must never give.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) count: u64,
-    /// The first of them.
-    pub(super) told: Vec<String>,
+    /// Descriptions of the first of them.
+    pub(super) descriptions: Vec<String>,
 }
 
-/// What is known of a key that many claim.
+/// The state of a hot key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    /// Somebody has the claim, and has not begun to give it back.
+struct HotKey {
+    /// A claim is held, and its release has not been sent yet.
     live: bool,
     token: i64,
 }
@@ -29,7 +29,7 @@ struct Held {
 /// The grants of a run.
 #[derive(Debug)]
 pub(super) struct Grants {
-    hot: Vec<Mutex<Held>>,
+    hot: Vec<Mutex<HotKey>>,
     faults: Mutex<Faults>,
 }
 
@@ -39,31 +39,31 @@ impl Grants {
         Grants { hot, faults: Mutex::default() }
     }
 
-    /// A claim was granted. Of a key with many claims the answer that grants it must be judged before the claim is
-    /// given back: nobody else can be granted it before that, however late an answer comes. Says whether it was the
-    /// key's first grant.
-    pub(super) fn granted(&self, names: &Names, key: &Key, grant: &proto::Acquired) -> bool {
+    /// Records a grant. The answer that grants a hot key must be recorded before the claim is released: until
+    /// then no other claim can be granted, however late an answer arrives. Returns whether it was the key's
+    /// first grant.
+    pub(super) fn granted(&self, names: &Names, key: &Message, grant: &proto::Acquired) -> bool {
         match key.kind {
-            Kind::Fresh => {
+            MessageState::Fresh => {
                 if grant.token <= 0 {
                     self.fault(names, key, &format!("granted with the token {}", grant.token));
                 }
                 true
             }
-            Kind::Done => {
+            MessageState::Done => {
                 self.fault(names, key, &format!("granted (token {}) after it was completed", grant.token));
                 false
             }
-            Kind::Hot(place) => {
+            MessageState::Hot(place) => {
                 let Some(mut held) = self.held(place) else { return false };
                 let before = *held;
-                *held = Held { live: true, token: grant.token.max(before.token) };
+                *held = HotKey { live: true, token: grant.token.max(before.token) };
                 drop(held);
                 if grant.token <= before.token {
                     let text = format!("granted with the token {} after {}", grant.token, before.token);
                     self.fault(names, key, &text);
                 } else if before.live && !grant.effect_unknown {
-                    // With `effect_unknown` the lease of the other claim was over.
+                    // `effect_unknown` means that the lease of the other claim was over.
                     let text = format!(
                         "granted twice: token {} while the claim with token {} was held",
                         grant.token, before.token
@@ -75,28 +75,28 @@ impl Grants {
         }
     }
 
-    /// From here on somebody else may be granted the key.
-    pub(super) fn given_back(&self, key: &Key) {
-        if let Kind::Hot(place) = key.kind
+    /// Records that the claim is about to be released: from now on another claim may be granted.
+    pub(super) fn given_back(&self, key: &Message) {
+        if let MessageState::Hot(place) = key.kind
             && let Some(mut held) = self.held(place)
         {
             held.live = false;
         }
     }
 
-    fn held(&self, place: u32) -> Option<MutexGuard<'_, Held>> {
+    fn held(&self, place: u32) -> Option<MutexGuard<'_, HotKey>> {
         let held = self.hot.get(usize::try_from(place).ok()?)?;
         Some(held.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The ledger gave an answer that it must never give.
-    pub(super) fn fault(&self, names: &Names, key: &Key, what: &str) {
+    /// Records an answer that the ledger must never give.
+    pub(super) fn fault(&self, names: &Names, key: &Message, what: &str) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         faults.count += 1;
-        if faults.told.len() < TOLD_MAX {
+        if faults.descriptions.len() < DESCRIBED_MAX {
             let message = names.message(key);
             faults
-                .told
+                .descriptions
                 .push(clean(&format!("{} {} {}: {what}", message.consumer, message.source, message.id)));
         }
     }
@@ -111,8 +111,8 @@ mod tests {
     use super::*;
     use crate::bench::ids::Ids;
 
-    /// Grants by token, `+` with the lease of the claim before over; `b`: the claim is given back.
-    fn told(kind: Kind, story: &str) -> Vec<String> {
+    /// Grants by token, with a `+` where the lease of the previous claim was over; `b` releases the claim.
+    fn descriptions(kind: MessageState, story: &str) -> Vec<String> {
         let (names, grants) = (Names::new(Ids::Random, 1, 1), Grants::new(2));
         let key = names.key(kind);
         for step in story.split_whitespace() {
@@ -128,30 +128,30 @@ mod tests {
                 &proto::Acquired { token, effect_unknown, ..proto::Acquired::default() },
             );
         }
-        let told = grants.faults().told;
-        told.iter().map(|text| text.split_once(": ").unwrap().1.to_owned()).collect()
+        let described = grants.faults().descriptions;
+        described.iter().map(|text| text.split_once(": ").unwrap().1.to_owned()).collect()
     }
 
     #[test]
     fn a_ledger_that_grants_twice_is_seen() {
         for (kind, story, says) in [
-            (Kind::Fresh, "7", &[][..]),
-            (Kind::Fresh, "0", &["granted with the token 0"]),
-            (Kind::Done, "7", &["granted (token 7) after it was completed"]),
-            (Kind::Hot(0), "7 b 8 b 9", &[]),
-            (Kind::Hot(1), "7 8", &["granted twice: token 8 while the claim with token 7 was held"]),
-            (Kind::Hot(1), "7 b 7", &["granted with the token 7 after 7"]),
-            (Kind::Hot(1), "7 b 6 b 8", &["granted with the token 6 after 7"]),
+            (MessageState::Fresh, "7", &[][..]),
+            (MessageState::Fresh, "0", &["granted with the token 0"]),
+            (MessageState::Done, "7", &["granted (token 7) after it was completed"]),
+            (MessageState::Hot(0), "7 b 8 b 9", &[]),
+            (MessageState::Hot(1), "7 8", &["granted twice: token 8 while the claim with token 7 was held"]),
+            (MessageState::Hot(1), "7 b 7", &["granted with the token 7 after 7"]),
+            (MessageState::Hot(1), "7 b 6 b 8", &["granted with the token 6 after 7"]),
             (
-                Kind::Hot(1),
+                MessageState::Hot(1),
                 "7 b 6 b 7",
                 &["granted with the token 6 after 7", "granted with the token 7 after 7"],
             ),
-            // The lease of the first was over.
-            (Kind::Hot(0), "7 +8 b 9", &[]),
-            (Kind::Hot(0), "7 +7", &["granted with the token 7 after 7"]),
+            // The lease of the first claim was over.
+            (MessageState::Hot(0), "7 +8 b 9", &[]),
+            (MessageState::Hot(0), "7 +7", &["granted with the token 7 after 7"]),
         ] {
-            assert_eq!(told(kind, story), says, "{story}");
+            assert_eq!(descriptions(kind, story), says, "{story}");
         }
     }
 
@@ -159,9 +159,9 @@ mod tests {
     fn many_faults_are_counted_and_few_are_told() {
         let (names, grants) = (Names::new(Ids::Random, 1, 1), Grants::new(0));
         for _ in 0..100 {
-            grants.fault(&names, &names.key(Kind::Fresh), "bad");
+            grants.fault(&names, &names.key(MessageState::Fresh), "bad");
         }
         let faults = grants.faults();
-        assert_eq!((faults.count, faults.told.len()), (100, TOLD_MAX));
+        assert_eq!((faults.count, faults.descriptions.len()), (100, DESCRIBED_MAX));
     }
 }
