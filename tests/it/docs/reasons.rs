@@ -7,7 +7,7 @@ use super::contract::{ADMIN, LEDGER, words};
 use super::read;
 
 const COMMON: &str = "Errors of any call:";
-const OWN: &str = "Errors of its own:";
+const OWN: &str = "Its own errors:";
 
 /// The comments above `service NAME` and above each of its calls, by that name.
 fn comments(proto: &str) -> BTreeMap<String, String> {
@@ -86,13 +86,13 @@ fn a_wrong_list_is_noticed() {
     for (proto, count) in [
         ("// Errors of any call: DRAINING;\n// INVALID_FIELD (as `OTHER`).\nservice SomeService {\n", 0),
         (
-            "// Text.\n//\n  // Errors of its own: none.\n  //\n  // More of GONE.\n  rpc Get(A) returns (B) {\n",
+            "// Text.\n//\n  // Its own errors: none.\n  //\n  // More of GONE.\n  rpc Get(A) returns (B) {\n",
             0,
         ),
-        ("  // Errors of its own: GONE; DRAINING (the (old) NAME).\n  rpc Get(A) returns (B) {\n", 1),
+        ("  // Its own errors: GONE; DRAINING (the (old) NAME).\n  rpc Get(A) returns (B) {\n", 1),
         ("  // Errors: DRAINING.\n  rpc Get(A) returns (B) {\n", 1),
-        ("  // Errors of its own: none.\n\n  rpc Get(A) returns (B) {\n", 1),
-        ("// Errors of its own: none.\nservice SomeService {\n  rpc Get(A) returns (B) {\n", 2),
+        ("  // Its own errors: none.\n\n  rpc Get(A) returns (B) {\n", 1),
+        ("// Its own errors: none.\nservice SomeService {\n  rpc Get(A) returns (B) {\n", 2),
     ] {
         let (wrong, _) = faults(&comments(proto), &reasons);
         assert_eq!(wrong.len(), count, "{proto}: {wrong:?}");

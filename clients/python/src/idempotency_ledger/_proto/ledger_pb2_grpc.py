@@ -12,10 +12,11 @@ class LedgerServiceStub(object):
     answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
     A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
 
-    Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-    OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-    ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-    the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+    Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+    TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+    KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+    QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+    lists its own errors in addition.
 
     A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
     TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
@@ -83,10 +84,11 @@ class LedgerServiceServicer(object):
     answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
     A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
 
-    Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-    OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-    ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-    the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+    Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+    TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+    KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+    QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+    lists its own errors in addition.
 
     A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
     TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
@@ -100,10 +102,11 @@ class LedgerServiceServicer(object):
         while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
         result, or a grant where the holder failed.
 
-        Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-        repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-        `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-        STORE_UNAVAILABLE (where the policies could not be read for too long).
+        Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+        delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+        grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+        STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+        long).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,20 +119,20 @@ class LedgerServiceServicer(object):
         A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
         calls Renew with effect_started, and waits for OK before it starts the effect.
 
-        Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+        Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Complete(self, request, context):
-        """Complete records that the effect is done, and its result. It is accepted from the holder of
-        the latest token, even after the lease has run out (`late`), as long as nobody was granted
-        the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-        once, where it is remembered, and the operators are alerted where two holders have reported the effect.
+        """Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+        token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+        Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+        where it is remembered, and the operators are alerted where two holders have reported the effect.
 
-        Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-        the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+        Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+        look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
         ENTRY_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -139,7 +142,7 @@ class LedgerServiceServicer(object):
     def Fail(self, request, context):
         """Fail records that the attempt failed, and whether another one may help.
 
-        Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+        Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,7 +152,7 @@ class LedgerServiceServicer(object):
         """Release gives the claim back unused; the attempt does not count. It is for work that has not
         begun: release nothing whose effect may be running or done.
 
-        Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+        Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,8 +163,8 @@ class LedgerServiceServicer(object):
         The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
         batch more than once, every item after the first is `rejected`.
 
-        Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-        with the same status code.
+        Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+        Claim, with the same status code.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -171,7 +174,7 @@ class LedgerServiceServicer(object):
         """BatchSettle carries out each settlement once, in the same order, independently of its
         neighbours. The same key twice behaves as if sent one after the other.
 
-        Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+        Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
         call that it stands for, with the same status code.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -186,7 +189,7 @@ class LedgerServiceServicer(object):
         hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
         entry is COMPLETED, FAILED_TERMINAL or PARKED.
 
-        Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+        Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -195,8 +198,8 @@ class LedgerServiceServicer(object):
     def BatchLookup(self, request, context):
         """BatchLookup answers each request once, in the same order, independently of its neighbours.
 
-        Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-        with the same status code.
+        Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+        Lookup, with the same status code.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -264,10 +267,11 @@ class LedgerService(object):
     answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
     A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
 
-    Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-    OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-    ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-    the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+    Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+    TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+    KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+    QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+    lists its own errors in addition.
 
     A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
     TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
