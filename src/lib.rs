@@ -6,20 +6,20 @@
 //! rpc  →  ledger  →  domain + store
 //! ```
 //!
-//! 1. [`rpc`], the edge, turns a protobuf message into a command, submits it, and turns the answer
-//!    back. No SQL, no rules.
-//! 2. [`ledger`], the shell, gathers commands into batches, loads their entries, asks the core,
-//!    commits, and asks again for the losers of a race. It answers only after the commit.
-//! 3. [`domain`], the core, is pure: one function from an entry and a command to an answer and the
-//!    next entry. Every rule exists once, there.
-//! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the
-//!    one that was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
+//! 1. [`rpc`], the edge, converts a protobuf message to a command, submits it, and converts the answer back.
+//!    No SQL, no rules.
+//! 2. [`ledger`], the shell, collects commands in batches, loads their entries, asks the core, commits, and
+//!    asks again for the commands that lost a race. It answers only after the commit.
+//! 3. [`domain`], the core, is pure: one function from an entry and a command to an answer and the next
+//!    entry. Every rule exists once, there.
+//! 4. [`store`], the disk, loads entries by key and writes them back where the version is still the one that
+//!    was read. It knows no rules. Postgres and `SQLite` implement the same small trait.
 //!
-//! Beside them: [`identity`], who calls and what they may do, [`metrics`], what a running server counts of itself, and
-//! [`traces`], what it records of calls.
+//! Next to them: [`identity`], who calls and what they may do; [`metrics`], the counts of a running server;
+//! and [`traces`], its records of calls.
 //!
 //! Around them: [`command_line`] (the program), [`server`] (the process: its commands, settings and logs) and
-//! [`cli`] (what operators type; a client like any other).
+//! [`cli`] (the operators' commands; a client like any other).
 //!
 //! # What always holds
 //!

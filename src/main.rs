@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Gives memory back within seconds after a flood of requests: glibc's allocator kept a third of a calm
-/// server's memory more, whatever its settings.
+/// Returns memory to the system within seconds after a burst of requests: with glibc's allocator a calm
+/// server kept a third more memory, whatever its settings.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

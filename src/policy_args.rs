@@ -1,4 +1,5 @@
-//! The fields of a policy as people state them: by flags, in YAML and in TOML, under the names of the contract.
+//! The fields of a policy as people write them: as flags, in YAML and in TOML, under the names of the
+//! contract.
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -8,12 +9,12 @@ use serde::{Deserialize, Deserializer};
 use crate::common::duration_arg::DurationArg;
 use crate::proto::{self, FingerprintMode, OccurredAtMode, OnExpiry, ReplayMode, policy_fields};
 
-/// What is stated; the rest stays as it is.
+/// The fields that are stated; the others keep their values.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[group(skip)]
 pub struct PolicyArgs {
-    /// The lease of a claim that asks for none
+    /// The lease of a claim that asks for no lease
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     pub lease: Option<DurationArg>,
     /// The longest lease: a claim that asks for more gets this
@@ -22,14 +23,14 @@ pub struct PolicyArgs {
     /// How long a claim may be held, renewals included
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     pub max_hold: Option<DurationArg>,
-    /// How long nobody else is granted the key after its lease has ended
+    /// How long the key is granted to no other claim after its lease has ended
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     pub reclaim_grace: Option<DurationArg>,
     /// What happens to a claim that expires
     #[arg(long, ignore_case = true, help_heading = "Fields")]
     #[serde(deserialize_with = "word")]
     pub on_expiry: Option<OnExpiry>,
-    /// How many attempts a message gets; 0: no limit
+    /// Maximum number of attempts (0 = no limit)
     #[arg(long, value_name = "N", help_heading = "Fields")]
     pub max_attempts: Option<i32>,
     /// When the next attempt is due
@@ -41,10 +42,10 @@ pub struct PolicyArgs {
     /// How long a terminally failed entry is kept
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     pub failed_retention: Option<DurationArg>,
-    /// How long an entry is kept that nobody claims any more
+    /// How long an entry is kept that no client claims any more
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     pub abandoned_retention: Option<DurationArg>,
-    /// How long a result is handed out
+    /// How long a result is returned
     #[arg(long, value_name = "DURATION", help_heading = "Fields")]
     pub result_retention: Option<DurationArg>,
     /// The longest time after which a message can still be delivered again
@@ -57,21 +58,21 @@ pub struct PolicyArgs {
     #[arg(long, ignore_case = true, help_heading = "Fields")]
     #[serde(deserialize_with = "word")]
     pub fingerprint: Option<FingerprintMode>,
-    /// Hold all new grants back
+    /// Stop all new grants
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Fields")]
     pub disabled: Option<bool>,
-    /// How many Claims each server takes a second; 0: no limit
+    /// Maximum number of Claims that each server accepts per second (0 = no limit)
     #[arg(long, value_name = "N", help_heading = "Fields")]
     pub claims_per_second: Option<i32>,
-    /// Whether a Claim must say when its message was made
+    /// Whether a Claim must state when its message was made
     #[arg(long, ignore_case = true, help_heading = "Fields")]
     #[serde(deserialize_with = "word")]
     pub occurred_at: Option<OccurredAtMode>,
-    /// What replay runs may be created
+    /// Which replay runs may be created
     #[arg(long, ignore_case = true, help_heading = "Fields")]
     #[serde(deserialize_with = "word")]
     pub replay: Option<ReplayMode>,
-    /// The largest result that is stored, in bytes; 0: the server's bound
+    /// The largest result that is stored, in bytes (0 = the server's bound)
     #[arg(long, value_name = "BYTES", help_heading = "Fields")]
     pub result_bytes_max: Option<i32>,
     /// In a file of `policy apply`: delete the policy that operators set for the consumer
@@ -87,29 +88,29 @@ pub struct BackoffArgs {
     /// The wait after the first failed attempt
     #[arg(long = "backoff-initial", value_name = "DURATION", help_heading = "Fields")]
     pub initial: Option<DurationArg>,
-    /// By how much the wait grows from attempt to attempt
+    /// The factor by which the wait grows from attempt to attempt
     #[arg(long = "backoff-multiplier", value_name = "FACTOR", help_heading = "Fields")]
     pub multiplier: Option<f64>,
     /// The longest wait
     #[arg(long = "backoff-max", value_name = "DURATION", help_heading = "Fields")]
     pub max: Option<DurationArg>,
-    /// The share of the wait that chance may take away, 0 to 1
+    /// The share of the wait that jitter may take away, 0 to 1
     #[arg(long = "backoff-jitter", value_name = "SHARE", help_heading = "Fields")]
     pub jitter: Option<f64>,
 }
 
 impl PolicyArgs {
-    /// The paths of what is stated.
+    /// The paths of the stated fields.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
-        // An empty text is stated, too: the risk is not accepted any more.
+        // An empty text is stated, too: it withdraws the accepted risk.
         let emptied = |path: &str| path == "accepted_risk" && self.accepted_risk.is_some();
         let fields = policy_fields(&self.message()).into_iter();
         let stated = fields.filter(|(path, value)| !value.is_empty() || emptied(path));
         stated.map(|(path, _)| path.to_owned()).collect()
     }
 
-    /// The message that sets what is stated, and nothing else.
+    /// The message that sets the stated fields, and nothing else.
     #[must_use]
     pub fn message(&self) -> proto::Policy {
         let PolicyArgs {
@@ -163,7 +164,8 @@ impl PolicyArgs {
     }
 }
 
-/// As messages have it; one that is too long for a message is the longest, which every rule refuses.
+/// A duration as a message; one beyond the range of messages becomes the longest one, which every rule
+/// refuses.
 fn time(value: Option<DurationArg>) -> Option<prost_types::Duration> {
     const MAX: prost_types::Duration = prost_types::Duration { seconds: 315_576_000_000, nanos: 0 };
     value
@@ -171,7 +173,7 @@ fn time(value: Option<DurationArg>) -> Option<prost_types::Duration> {
         .map(|value: prost_types::Duration| if value.seconds > MAX.seconds { MAX } else { value })
 }
 
-/// The word of an enum, in any case, as on the command line.
+/// An enum's word, in any case, as on the command line.
 fn word<'de, D: Deserializer<'de>, T: ValueEnum>(from: D) -> Result<Option<T>, D::Error> {
     let text = String::deserialize(from)?;
     T::from_str(&text, true).map(Some).map_err(|_| {

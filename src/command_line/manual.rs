@@ -1,4 +1,4 @@
-//! The manual pages, made of the command line itself.
+//! The manual pages, generated from the command line itself.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! The program's command line: the server's commands and the operators'.
+//! The program's command line: the commands of the server and of operators.
 //!
-//! It lies in the library, so that the program itself has nothing to compile but a call.
+//! It is part of the library, so that the program itself compiles only a call.
 
 mod manual;
 
@@ -34,14 +34,14 @@ enum Command {
     Server(ServerCommand),
     #[command(flatten)]
     Operators(cli::Command),
-    /// Measure how much a server bears, and check that it grants nothing twice; without --server a server of its own, on a
-    /// temporary SQLite file
+    /// Measure how much load a server bears, and check that it grants nothing twice; without --server a
+    /// separate server, on a temporary SQLite file
     #[command(after_help = cli::EXIT_CODES)]
     #[allow(clippy::doc_markdown, reason = "it is also the command's help")]
     Bench(Box<Bench>),
-    /// Print the version, the commit it was built of, and the schema and the features that it knows
+    /// Print the version, the commit that it was built from, and the schema and the features that it knows
     Version {
-        /// Print one object of JSON
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
@@ -54,7 +54,7 @@ enum Command {
     },
 }
 
-/// Carries out what the arguments of this process say.
+/// Runs the command that the arguments of this process name.
 #[must_use]
 pub fn run() -> ExitCode {
     let words = cli::options_behind_group(std::env::args_os().collect(), &CommandLine::command());
@@ -76,7 +76,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints what clap has to say: an error, or the help that was asked for.
+/// Prints clap's error, or the help that was asked for.
 fn not_parsed(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let printed = error.print();
     for variable in of_variables(error, words, &CommandLine::command()) {
@@ -92,7 +92,8 @@ fn not_parsed(error: &clap::Error, words: &[OsString]) -> ExitCode {
     }
 }
 
-/// Names the variables whose values the error is about: it speaks of flags that were not given, or of no name at all.
+/// Names the variables whose values the error is about: it mentions flags that were not given, or no name at
+/// all.
 fn of_variables(error: &clap::Error, words: &[OsString], command: &clap::Command) -> Vec<String> {
     if error.kind() == ErrorKind::InvalidUtf8 {
         let is_odd = |name: &String| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
@@ -105,8 +106,8 @@ fn of_variables(error: &clap::Error, words: &[OsString], command: &clap::Command
     found.map(|name| format!("The value is that of the environment variable {name}")).collect()
 }
 
-/// The variable that has the value which cannot be read, where no argument has it: the error names a flag that was not
-/// given.
+/// The variable whose value cannot be parsed, where no argument has that value: the error names a flag that
+/// was not given.
 fn of_variable(error: &clap::Error, words: &[OsString], command: &clap::Command) -> Option<String> {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     let flag = argument.split(' ').next()?;
@@ -118,14 +119,14 @@ fn of_variable(error: &clap::Error, words: &[OsString], command: &clap::Command)
     (variables(command).contains(&name) && std::env::var_os(&name).is_some()).then_some(name)
 }
 
-/// The variables that a command and those below it read; one of them is read by no command (see `crash`).
+/// The variables that a command and its subcommands read; one of them is read by no command (see `crash`).
 fn variables(command: &clap::Command) -> BTreeSet<String> {
     let own = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
     let below = command.get_subcommands().flat_map(variables);
     own.map(str::to_owned).chain(below).chain([crate::common::crash::VARIABLE.to_owned()]).collect()
 }
 
-/// Prints the answer of a command that asks nothing of anybody.
+/// Prints the answer of a command that makes no call.
 fn printed(text: &str) -> ExitCode {
     ended(writeln!(std::io::stdout(), "{text}").map_err(|error| format!("standard output: {error}")))
 }

@@ -19,5 +19,5 @@ tonic::include_proto!("idempotency.ledger.v1");
 /// The domain of every `google.rpc.ErrorInfo` of this service: an error without it was made on the way.
 pub const ERROR_DOMAIN: &str = "idempotency.ledger.v1";
 
-/// The descriptors that reflection hands out.
+/// The descriptors that reflection serves.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger_descriptor.bin"));

@@ -1,12 +1,12 @@
-//! The fields of a policy, as texts.
+//! The fields of a policy as texts.
 
 use prost_types::Duration;
 
 use super::{BackoffPolicy, FingerprintMode, OccurredAtMode, OnExpiry, Policy, ReplayMode};
 use crate::common::duration_arg::DurationArg;
 
-/// Each field of a policy in the order of the manual: its path, and its value as a policy file takes it. What is
-/// not set has an empty value.
+/// Each field of a policy in the order of the manual: its path, and its value as a policy file has it. A
+/// field that is not set has an empty value.
 #[must_use]
 pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 22] {
     let Policy {
@@ -65,13 +65,13 @@ fn number<T: ToString>(value: Option<&T>) -> String {
     value.map_or_else(String::new, ToString::to_string)
 }
 
-/// A duration that no file can name, a negative one, is none.
+/// A duration as a text; empty for a negative one, which no file can contain.
 fn time(value: Option<&Duration>) -> String {
     let value = value.and_then(|value| std::time::Duration::try_from(*value).ok());
     value.map_or_else(String::new, |value| DurationArg::from(value).to_string())
 }
 
-/// The bare word; of a value that this binary does not know its number.
+/// The bare word of an enum; a value that this binary does not know is shown by its number.
 fn word(value: i32, known: Option<&'static str>, prefix: &str) -> String {
     match known {
         _ if value == 0 => String::new(),
