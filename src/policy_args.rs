@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_that_no_message_holds_is_the_longest() {
+    fn duration_beyond_messages_becomes_the_longest() {
         let longest = |text: &str| time(Some(text.parse().unwrap())).unwrap().seconds;
         assert_eq!(longest("315576000001s"), 315_576_000_000);
         assert_eq!(longest("18446744073709551615s"), 315_576_000_000);

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_taken_once() {
+    fn take_returns_each_count_once() {
         let tallies = Tallies::new().unwrap();
         for number in 0..100 {
             let mut tally = tallies.shard(number);

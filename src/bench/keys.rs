@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_named_as_the_run_demands() {
+    fn message_has_a_name_of_the_run() {
         for (ids, version) in [(Ids::Random, 4), (Ids::V7, 7)] {
             let names = Names::new(ids, 1, 3);
             let mut seen = std::collections::BTreeSet::new();

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_read_to_their_trailers_however_many_they_are() {
+    async fn answers_are_read_to_their_trailers() {
         // As many calls as a connection carries.
         for calls in [usize::MAX, 1, 7] {
             let mut link = linked(Duration::from_secs(10), calls, |mut reply| {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_eight_digits_at_the_most() {
+    fn times_have_at_most_eight_digits() {
         for (time, written) in [
             (Duration::from_micros(1), "1u"),
             (Duration::from_secs(10), "10000000u"),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_not_answered_in_time_is_told() {
+    async fn call_without_an_answer_in_time_fails() {
         let kept = Arc::new(std::sync::Mutex::new(Vec::new()));
         let keep = move |reply| kept.lock().expect("never poisoned").push(reply);
         let mut link = linked(Duration::from_millis(20), usize::MAX, keep).await;

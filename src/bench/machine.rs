@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_ticks_are_read() {
+    fn ticks_of_the_kernel_are_read() {
         let stat = "cpu  100 5 50 800 40 1 3 1 7 7\ncpu0 1 2 3\n";
         assert_eq!(ticks(stat), Some((160, 1_000)));
         for wrong in ["", "cpu", "intr 1 2", "cpu  1 x 3 4"] {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_is_the_limit_is_told() {
+    fn limit_names_a_client_that_is_the_bottleneck() {
         for (client, usable, busy, limit) in [
             (0.3, 2.0, None, Limit::Elsewhere),
             (1.7, 2.0, None, Limit::Client),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_this_process_is_seen() {
+    fn usage_counts_work_of_this_process() {
         let before = Usage::now();
         let until = Instant::now() + Duration::from_millis(50);
         while Instant::now() < until {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn calls_begin_when_they_were_meant_to() {
+    async fn open_loop_calls_begin_at_their_instants() {
         let end = Instant::now() + Duration::from_millis(100);
         let pacer = Pacer::start(Duration::from_millis(2), end);
         let (pace, mut begun) = (pacer.pace(), Vec::new());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_has_room_for_is_missed() {
+    async fn instants_without_a_free_client_are_missed() {
         let end = Instant::now() + Duration::from_millis(20);
         let pacer = Pacer::start(Duration::from_micros(10), end);
         tokio::time::sleep(Duration::from_millis(40)).await;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_rate_calls_begin_at_once_until_the_end() {
+    async fn closed_loop_calls_begin_immediately_until_the_end() {
         let now = Instant::now();
         assert!(CallPacing::Closed.next(now + Duration::from_secs(9)).await.is_some_and(|at| at >= now));
         assert!(CallPacing::Closed.next(now).await.is_none());

@@ -255,7 +255,7 @@ mod tests {
     use super::latency;
 
     #[test]
-    fn latencies_are_told_in_a_unit_that_fits() {
+    fn latencies_have_a_fitting_unit() {
         for (micros, text) in [
             (7, "7 us"),
             (999, "999 us"),

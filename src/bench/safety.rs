@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_that_grants_twice_is_seen() {
+    fn double_grant_is_a_fault() {
         for (kind, story, says) in [
             (MessageState::Fresh, "7", &[][..]),
             (MessageState::Fresh, "0", &["granted with the token 0"]),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn many_faults_are_counted_and_few_are_told() {
+    fn faults_are_counted_and_the_first_described() {
         let (names, grants) = (Names::new(Ids::Random, 1, 1), Grants::new(0));
         for _ in 0..100 {
             grants.fault(&names, &names.key(MessageState::Fresh), "bad");

@@ -385,7 +385,7 @@ mod tests {
     use super::is_turn;
 
     #[test]
-    fn so_many_of_a_hundred_are_duplicates() {
+    fn percentage_of_turns_are_duplicates() {
         for percent in [0, 1, 33, 50, 90, 100] {
             for first in [1, 64, 1_000] {
                 let turns = (first..first + 100).filter(|turn| is_turn(*turn, percent)).count();

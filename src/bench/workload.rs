@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workloads_are_read_and_told() {
+    fn workloads_are_parsed_and_printed() {
         for (text, canonical) in [
             ("claim", "claim"),
             ("pair", "pair"),

@@ -36,7 +36,7 @@ mod tests {
     use super::agrees;
 
     #[test]
-    fn only_a_yes_is_a_yes() {
+    fn confirm_accepts_only_a_yes() {
         for (answer, yes) in [("y\n", true), ("YES\n", true), ("", false), ("\n", false), ("yess\n", false)] {
             assert_eq!(agrees(answer), yes, "{answer:?}");
         }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_this_machine_is_known_by_its_address() {
+    fn local_server_is_known_by_its_address() {
         for (endpoint, local) in [
             ("127.0.0.1:1", true),
             ("http://127.9.9.9:1", true),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_goes_over_a_plain_way_only_where_that_is_allowed() {
+    fn token_over_plaintext_needs_permission() {
         for (endpoint, with_token, allowed, goes) in [
             ("http://ledger.example:1", true, false, false),
             ("ledger.example:1", true, false, false),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_an_at_sign_is_not_told() {
+    fn place_hides_user_and_password() {
         let uri = connect("http://who:secret@ledger.example:1").check().unwrap();
         assert_eq!(place(&uri), "http://ledger.example:1");
     }

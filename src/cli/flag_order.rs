@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_options_are_moved_and_nothing_else() {
+    fn only_shared_options_are_moved() {
         let json = Arg::new("json").long("json").global(true).action(SetTrue);
         let endpoint = Arg::new("endpoint").long("endpoint").visible_alias("server").global(true);
         let own = Arg::new("own").long("own");

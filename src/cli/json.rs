@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_characters_are_escaped_and_mean_the_same() {
+    fn hidden_characters_are_escaped_equivalently() {
         for (text, written) in [
             ("b\u{e4}nk \u{1f4b0}", "\"b\u{e4}nk \u{1f4b0}\""),
             ("a\u{9b}2J\u{7f}", "\"a\\u009b2J\\u007f\""),
@@ -81,7 +81,7 @@ mod tests {
     use crate::proto::{Entry, EntryKey, EntryState};
 
     #[test]
-    fn a_message_becomes_canonical_json() {
+    fn message_becomes_canonical_json() {
         let entry = Entry {
             key: Some(EntryKey {
                 consumer: "c".into(),

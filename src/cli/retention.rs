@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_purge_that_falls_behind_is_told_with_what_each_server_does() {
+    fn purge_behind_is_reported_with_each_server() {
         let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
         let status = proto::GetRetentionStatusResponse {
             due: 100_000,

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_unknown_is_repeated_and_not_for_ever() {
+    async fn only_unknown_outcomes_are_repeated_with_a_bound() {
         assert_eq!(tried(Code::Unavailable, 2).await, (3, true));
         assert_eq!(tried(Code::Unavailable, 99).await, (TIMES_MAX, false));
         assert_eq!(tried(Code::NotFound, 99).await, (1, false));

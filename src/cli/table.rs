@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_lose_their_middle_where_the_terminal_is_narrow() {
+    fn long_names_lose_their_middle_on_a_narrow_terminal() {
         let mut table = Table::new(&["STATE", "ID", "ERROR"]);
         table.row(vec!["PARKED".into(), "order-0123456789-0123456789-end".into(), "no".into()]);
         let lines = table.fitted(Output::plain(), Some(40));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_by_what_is_seen() {
+    fn columns_are_aligned_by_visible_width() {
         let mut table = Table::new(&["A", "B"]);
         table.row(vec!["世界".into(), "x".into()]);
         table.row(vec!["a".into(), "a long text that does not fit".into()]);

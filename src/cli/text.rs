@@ -124,13 +124,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreign_text_cannot_command_a_terminal() {
+    fn clean_text_cannot_control_a_terminal() {
         assert_eq!(clean("a\x1b[31mb\nc\u{202e}d\u{9b}e"), "a\u{fffd}[31mb c\u{fffd}d\u{fffd}e");
         assert_eq!(clean("Grüße, 世界"), "Grüße, 世界");
     }
 
     #[test]
-    fn a_name_that_seems_another_is_quoted() {
+    fn misleading_name_is_quoted() {
         let seen = [("a b", "a b"), ("a ", "'a '"), ("a\u{200b}", r#""$(printf %b 'a\0342\0200\0213')""#)];
         for (text, shown) in seen {
             assert_eq!(name(text), shown);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_exactly() {
+    fn durations_are_exact() {
         for (seconds, nanos, text) in
             [(0, 0, "0s"), (90, 0, "90s"), (120, 0, "2m"), (604_800, 0, "7d"), (1, 500_000_000, "1500ms")]
         {

@@ -714,13 +714,13 @@ MUTANTS = [
     Mutant("O3", "a holder at work is overtaken without force once an operator has parked its entry", "operate_table::", [
         (OPERATE, "entry.unsettled() && now <", "entry.closed_by == ClosedBy::Open && now <"),
     ]),
-    Mutant("B1", "the benchmark does not see two claims of one key held at once", "bench::grants", [
+    Mutant("B1", "the benchmark does not see two claims of one key held at once", "bench::safety", [
         ("src/bench/safety.rs", "} else if before.live && !grant.effect_unknown {", "} else if before.live && grant.effect_unknown {"),
     ]),
     Mutant("B2", "the benchmark does not see that one of several claims at once is granted twice", "bench", [
         ("src/bench/recheck.rs", "        (2.., _) => {", "        (9.., _) => {"),
     ]),
-    Mutant("B3", "with a rate, latencies count from when a call was sent", "bench::pace", [
+    Mutant("B3", "with a rate, latencies count from when a call was sent", "bench::pacing", [
         ("src/bench/pacing.rs", "        Some(self.began + self.instant(number))", "        Some(Instant::now() - self.instant(number) + self.instant(number))"),
     ]),
     Mutant("B4", "the server that the benchmark has started stays", "bench", [

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_comes_before_the_context_and_the_context_before_the_default() {
+    fn flag_precedes_context_and_context_precedes_default() {
         let contexts = super::super::parse::parse(CONTEXTS).unwrap();
         let all = "prod-ca prod-cert prod-key prod-name";
         for (context, flags, expected) in [
@@ -186,7 +186,7 @@ mod tests {
 
     /// The connect options, and which context is used.
     #[test]
-    fn an_endpoint_puts_the_current_context_aside() {
+    fn endpoint_flag_disables_the_current_context() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("contexts.toml");
         std::fs::write(&file, CONTEXTS).unwrap();

@@ -158,7 +158,7 @@ mod tests {
                         endpoint = \"b:1\"\ntimeout = \"5s\"";
 
     #[test]
-    fn the_current_one_changes_and_nothing_else() {
+    fn use_changes_only_the_current_context() {
         let used = with_current(FILE, "test.1");
         assert_eq!(used, FILE.replace("current = \"prod\"", "current = \"test.1\""));
         assert_eq!(with_current("", "a"), "current = \"a\"\n");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_changed_where_they_stand_and_added_at_the_end() {
+    fn fields_are_changed_in_place_and_added_at_the_end() {
         let fields = [(Field::Timeout, "9s".to_owned()), (Field::Endpoint, "https://\"c\":1".to_owned())];
         let set = with_fields(FILE, "prod", &fields);
         let line = "endpoint = 'https://\"c\":1' # the balancer\ntimeout = \"9s\"\n";
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_goes_with_its_own_comment_and_no_other() {
+    fn removed_context_takes_only_its_own_comment() {
         let without = without_context(FILE, "prod");
         let (first, rest) = FILE.split_once("# Production").unwrap();
         assert_eq!(without, format!("{first}{}", &rest[rest.find("# For tries").unwrap()..]));

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_words_of_a_line() {
+    fn context_names_are_single_words() {
         let (long, longer) = ("x".repeat(NAME_MAX), "x".repeat(NAME_MAX + 1));
         for (text, fits) in [
             ("prod", true),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_found_by_its_word() {
+    fn field_is_found_by_its_word() {
         for field in Field::ALL {
             assert_eq!(Field::of(field.word()), Some(field));
             assert_eq!(field.camel().to_lowercase(), field.word().replace('_', ""));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_begins_at_the_file() {
+    fn relative_path_starts_at_the_file() {
         assert_eq!(folder(Path::new("contexts.toml")), Path::new("."));
         let context = Context(BTreeMap::from([
             (Field::TlsCa, "ca.pem".to_owned()),

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_place_follows_the_environment() {
+    fn default_path_follows_the_environment() {
         let config = "/c/idempotency-ledger/contexts.toml";
         let home = "/h/.config/idempotency-ledger/contexts.toml";
         for (xdg, of_user, place) in [
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_changed_faithfully_stays_as_it_is() {
+    fn change_that_cannot_be_faithful_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let place = ContextsPath { path: folder.path().join("contexts.toml"), named: true };
         let text = "contexts.a.endpoint = \"x:1\"\n";

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read() {
+    fn contexts_file_is_parsed() {
         let text = "current = \"staging\"\n[contexts.prod]\nendpoint = \"https://a:1\"\ntls_ca = \"ca.pem\"\n\
                     tls_cert = \"c\"\ntls_key = \"k\"\ntls_domain = \"d\"\ntoken_file = \"t\"\ntimeout = \"10s\"\n\
                     plaintext_token = true\n[contexts.\"a.b\"]\nendpoint = \"b:1\"\n";
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_line_and_its_field() {
+    fn parse_faults_have_line_and_field() {
         let with = |line: &str| format!("[contexts.prod]\nendpoint = \"a:1\"\n{line}\n");
         let faults = [
             ("current = 1".to_owned(), 1, "current: must be a name"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn parse_reports_all_faults_together() {
         let text = "curent = \"a\"\n[contexts.prod]\nendpoint = 1\ntoken = \"s3cret\"\n";
         let lines: Vec<usize> = parse(text).unwrap_err().iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [1, 3, 4]);

@@ -262,7 +262,7 @@ mod tests {
     use super::{RedriveCounts, again, program, proto};
 
     #[test]
-    fn the_last_line_tells_this_call_from_those_before() {
+    fn summary_separates_this_call_from_earlier_ones() {
         let outcome = |redriven, effect_doubtful| proto::RedriveOutcome {
             redriven,
             effect_doubtful,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_to_resume_is_the_one_that_was_typed() {
+    fn resume_repeats_the_typed_command() {
         let said = |words: &[&str]| again(words.iter().map(ToString::to_string), "op 1", None);
         assert_eq!(
             said(&["entries", "redrive", "--reason", "is back", "--token", "s3cret"]),

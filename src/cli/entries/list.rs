@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_that_ended_names_the_filter_that_goes_on() {
+    fn ended_search_names_the_filter_that_continues() {
         let at = |seconds| Timestamp { seconds, nanos: 0 };
         for (newest_first, until, text, next) in [
             (false, Some(at(1_000)), "created after 1970-01-01T00:16:40Z were not", "--newer-than 4060s"),

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_would_refuse_is_not_suggested() {
+    fn refused_changes_are_not_suggested() {
         use EntryState::{Completed, FailedRetryable, FailedTerminal, InProgress, Parked, Received};
         let expired = |allowed| Entry { expired: true, ..entry(InProgress, allowed) };
         let doubtful = |state, allowed| Entry { effect_doubtful: true, ..entry(state, allowed) };
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redrive_is_asked_about_where_it_may_bring_a_second_effect() {
+    fn redrive_with_a_possible_second_effect_asks() {
         let parked = entry(EntryState::Parked, &ALL);
         let doubtful = |entry| Entry { effect_doubtful: true, ..entry };
         for (entry, why) in [
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_looks_like_a_flag_comes_last() {
+    fn key_that_looks_like_a_flag_follows_the_flags() {
         let mut parked = entry(EntryState::Parked, &ALL);
         parked.key.as_mut().unwrap().id = "--yes it's".into();
         let expected = "ledger entries redrive --reason WHY -- c s \"--yes it's\"";

@@ -190,7 +190,7 @@ mod tests {
     use crate::proto::{ConsumerSummary, EntryState, ParkCause, StateSummary};
 
     #[test]
-    fn a_summary_tells_what_is_estimated_cut_stuck_and_held_back() {
+    fn summary_shows_estimates_bounds_stuck_and_held() {
         let age = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
         let of = |state: EntryState, count| StateSummary { state: state.into(), count, ..Default::default() };
         let summary = proto::SummarizeEntriesResponse {

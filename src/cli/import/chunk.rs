@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_neither_too_long_nor_too_large() {
+    fn chunk_is_bounded_in_rows_and_bytes() {
         let lines = cut((0..1_201).map(|at| row(&at.to_string(), 1)));
         assert_eq!(lines.iter().map(Vec::len).collect::<Vec<_>>(), [500, 500, 201]);
         let lines = cut((0..5).map(|at| row(&at.to_string(), 400_000)));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_comes_again_waits_for_the_next_message() {
+    fn repeated_key_waits_for_the_next_chunk() {
         let lines = cut(["a", "a", "b", "a"].map(|id| row(id, 1)).into_iter());
         assert_eq!(lines, [vec![1, 3], vec![2], vec![4]]);
         let lines = cut((0..1_300).map(|_| row("a", 1)));

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_no_likely_instant_is_refused() {
+    fn implausible_instant_is_refused() {
         for (number, says) in [
             ("20261120", "is it a date?"),
             ("1780000000000000", "microseconds"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_which_field_is_wrong() {
+    fn row_error_names_the_field() {
         let defaults = Defaults { consumer: "c".into(), source: String::new() };
         let row = |text: &str| serde_json::from_str::<Row>(text).unwrap().entry(&defaults);
         let entry = row(r#"{"source": "s", "id": "1", "result_base64": "aGk=", "fingerprint_hex": "0aff"}"#);

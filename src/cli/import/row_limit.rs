@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_quote_is_told_with_the_line_where_its_record_began() {
+    fn open_quote_names_the_line_of_its_record() {
         for (text, open) in [
             ("id\n1\n", None),
             ("id\n\"1\"\n", None),

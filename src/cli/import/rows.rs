@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_rows_have_their_lines() {
+    fn csv_rows_have_lines() {
         let text = "\u{feff}id,completed_at\n1,\n\"2\n2\",\n3,soon\n4\n5,1780000000\n";
         let found = read(Format::Csv, text, 1);
         assert_eq!(found[0], "2 1");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_never_closed_is_an_error() {
+    fn unclosed_quote_is_an_error() {
         for rows in ["\"2,\n3,\n4,\n", "2,\"\n3,\n4,\n", "\"2\n3\n", "\"2"] {
             let found = read(Format::Csv, &format!("id,result\n1,\n{rows}"), 1);
             assert_eq!(found[0], "2 1");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_beyond_the_end_is_an_error() {
+    fn start_line_beyond_the_end_is_an_error() {
         assert_eq!(read(Format::Csv, "id\n1\n2\n", 3), ["3 2"]);
         assert!(read(Format::Csv, "id\n1\n2\n", 4).is_empty(), "all was read");
         for (format, text) in [(Format::Csv, "id\n1\n2\n"), (Format::Jsonl, "{}\n{}\n{}")] {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_row_names_is_missed_at_once() {
+    fn missing_column_without_a_flag_is_refused() {
         let rows = |text: &'static str| {
             Rows::new(Format::Csv, Box::new(std::io::Cursor::new(text)), Defaults::default(), 1).err()
         };
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_header_is_refused() {
+    fn wrong_header_is_refused() {
         assert!(read(Format::Csv, "id,colour\n", 1)[0].contains("\"colour\" is not a column"));
         assert!(read(Format::Csv, "id,id\n", 1)[0].contains("twice"));
         assert!(read(Format::Csv, "source\n", 1)[0].contains("id is missing"));
     }
 
     #[test]
-    fn json_lines_have_their_lines() {
+    fn json_rows_have_lines() {
         let found =
             read(Format::Jsonl, "{\"id\": \"1\"}\n\n{\"id\": 2}\n{\"ID\": \"3\"}\n{\"id\": \"4\"}", 1);
         assert_eq!(found[0], "1 1");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_row_does_not_fill_the_memory() {
+    fn endless_row_is_bounded() {
         let long = "x".repeat(9 << 20);
         let found = read(Format::Csv, &format!("id\n1\n\"{long}"), 1);
         assert_eq!(found[0], "2 1");

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn two_versions_differ_in_their_fields() {
+    fn diff_names_the_changed_fields() {
         let old = proto::Policy { max_attempts: Some(3), disabled: Some(false), ..Default::default() };
         let new = proto::Policy { disabled: Some(true), ..old.clone() };
         assert!(between(&old, &old).is_empty());

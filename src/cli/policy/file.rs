@@ -105,7 +105,7 @@ mod tests {
     use crate::proto;
 
     #[test]
-    fn a_file_states_fields_by_consumer() {
+    fn policy_file_states_fields_by_consumer() {
         let text = "consumers:\n  payments:\n    lease: 2m\n    on_expiry: park_if_started\n    \
                     backoff: {initial: 5s, max: 10m}\n  old: {delete: true}\n";
         let policies = parse(text).unwrap();
@@ -116,7 +116,7 @@ mod tests {
 
     /// The values that the server reports for a policy can be put into a file unchanged.
     #[test]
-    fn a_file_takes_the_values_that_the_server_tells() {
+    fn policy_file_accepts_values_of_the_server() {
         let time = |seconds, nanos| Some(prost_types::Duration { seconds, nanos });
         let policy = proto::Policy {
             lease: time(90, 0),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_path_and_line() {
+    fn policy_file_errors_have_path_and_line() {
         for (text, says) in [
             ("consumers:\n  pay:\n    leese: 2m\n", &["line 3", "consumers.pay.leese", "unknown field"][..]),
             ("consumers:\n  pay:\n    lease: soon\n", &["line 3", "consumers.pay.lease", "soon", "30s"]),

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_found_and_nothing_else() {
+    fn each_mistake_is_found_alone() {
         let fine = "{max_redelivery_window: 7d, retention: 7d, lease: 30s, backoff: {max: 5m}}";
         assert!(fields(fine, Some(took(20, 25))).is_empty());
         for (yaml, observed, expected) in [
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_per_object_is_a_warning() {
+    fn source_per_object_is_a_warning() {
         for (sample, sources, warned) in
             [(200, 101, true), (200, 100, false), (20, 11, true), (19, 19, false), (200, 1, false)]
         {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_the_server_refuses_nothing_else_is_said() {
+    fn refused_policy_has_no_further_warnings() {
         let policy = proto::Policy { max_attempts: Some(0), ..Default::default() };
         let refused = vec!["retention: is too short".to_owned()];
         let subject = Subject { consumer: "c".into(), policy, refused, observed: None };
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_are_told() {
+    fn figures_are_in_the_warning() {
         let (_, text) = lease(Duration::from_secs(30), &took(20, 31)).unwrap();
         assert!(
             text.contains("newest 200") && text.contains("20s (99th") && text.contains("31s at"),

@@ -45,7 +45,7 @@ fn held_claims_and_replays_are_counted_by_event_type() {
     }
     let left = metrics.text().unwrap();
     assert!(!left.contains("consumer=\"c\""), "all of them are forgotten: {left}");
-    assert!(metrics.inner.consumers.room().is_empty(), "and so is the room that they took");
+    assert!(metrics.inner.consumers.limit().is_empty(), "and so is the room that they took");
 }
 
 /// The worst case: clients make every series that they can.

@@ -174,7 +174,7 @@ fn labels_show_control_and_bidi_characters_as_escapes() {
     }
     let text = metrics.text().unwrap();
     assert!(!text.contains("u{"), "all of them are forgotten: {text}");
-    assert!(metrics.inner.consumers.room().is_empty(), "and so is the room that they took");
+    assert!(metrics.inner.consumers.limit().is_empty(), "and so is the room that they took");
 }
 
 #[test]
