@@ -235,7 +235,7 @@ mod tests {
     fn figures_are_in_the_warning() {
         let (_, text) = lease(Duration::from_secs(30), &took(20, 31)).unwrap();
         assert!(
-            text.contains("newest 200") && text.contains("20s (99th") && text.contains("31s at"),
+            text.contains("newest 200") && text.contains("20s (99th") && text.contains("at most 31s"),
             "{text}"
         );
     }

@@ -265,7 +265,7 @@ async fn mistakes_are_found_with_figures(kind: Kind) {
         0,
         &[
             "warning: c: max_redelivery_window: is not stated",
-            "warning: c: lease: is 30s, and the newest 2 completed entries took 45s (99th percentile), 45s at",
+            "warning: c: lease: is 30s, and the newest 2 completed entries took 45s (99th percentile), at most 45s",
             "1 policy looked at, 2 warnings\n",
         ],
     );
