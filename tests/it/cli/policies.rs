@@ -259,7 +259,7 @@ async fn mistakes_are_found_with_figures(kind: Kind) {
     complete(&server, "fast").await;
     ask(&server, &["policy", "lint"])
         .await
-        .says(0, &["no consumer has a policy", "0 policies looked at, 0 warnings"]);
+        .says(0, &["no consumer has its own policy", "0 policies looked at, 0 warnings"]);
     let lint = ["policy", "lint", "--consumer", "c"];
     ask(&server, &lint).await.says(
         0,
