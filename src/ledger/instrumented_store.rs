@@ -19,8 +19,9 @@ impl InstrumentedStore {
             metrics.upkeep().may_be_opened(purpose.name());
         }
         let counted = metrics.clone();
-        store
-            .on_session_rotation(Box::new(move |purpose, done| counted.upkeep().replaced(purpose.name(), done)));
+        store.on_session_rotation(Box::new(move |purpose, done| {
+            counted.upkeep().replaced(purpose.name(), done)
+        }));
         InstrumentedStore { store, metrics }
     }
 }

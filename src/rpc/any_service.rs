@@ -54,7 +54,8 @@ where
         EdgeOptions { deadline_max, bytes_max: message_bytes_max, slow_call: deadline_max, bare: true };
     let (doors, waits) = (guard.clone(), HttpWaits::new(1_000, 0));
     let service_of = move |peer, account: Arc<_>, leaving| {
-        let entrance = CallOrigin::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
+        let entrance =
+            CallOrigin::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
         let services = Translated::new(service.clone());
         let edge = Edge::new(services, options, &calls, entrance, Traces::off());
         HttpDoor::new(edge, account, doors.clone(), methods.clone(), Hosts::default()).of_another_service()

@@ -215,8 +215,12 @@ pub async fn serve(
         let service_of = move |peer, account: Arc<_>, leaving| {
             let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Translated::new(Services::new(first, others.clone()));
-            let origin =
-                CallOrigin::new(Authenticator::new(doors.clone(), peer), Arc::clone(&account), &waits, leaving);
+            let origin = CallOrigin::new(
+                Authenticator::new(doors.clone(), peer),
+                Arc::clone(&account),
+                &waits,
+                leaving,
+            );
             let edge =
                 Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, origin, traces.clone());
             HttpDoor::new(edge, account, doors.clone(), methods.clone(), hosts.clone())
@@ -228,10 +232,10 @@ pub async fn serve(
     };
     let offered = if listeners.admin.is_some() { Offered::Ledger } else { Offered::Both };
     // The HTTP connections take permits from the same pool: there are no further file descriptors.
-    let places = ConnectionPermits::new(options.connections_max, options.connections);
-    let admin_places = ConnectionPermits::new(ADMIN_CONNECTIONS_MAX, options.connections);
-    let public = listening(listeners.public, &places, offered)?;
-    let http = listeners.http.map(|listener| by_http(listener, &places, offered)).transpose()?;
+    let permits = ConnectionPermits::new(options.connections_max, options.connections);
+    let admin_permits = ConnectionPermits::new(ADMIN_CONNECTIONS_MAX, options.connections);
+    let public = listening(listeners.public, &permits, offered)?;
+    let http = listeners.http.map(|listener| by_http(listener, &permits, offered)).transpose()?;
     let admin =
         listeners.admin.map(|listener| listening(listener, &admin_permits, Offered::Admin)).transpose()?;
     let admin_http = listeners.admin_http.map(|listener| by_http(listener, &admin_permits, Offered::Admin));

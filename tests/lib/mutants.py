@@ -59,8 +59,6 @@ DIRECT = "proof::direct"
 SERVICE_CONFIG = "deploy/clients/service-config.json"
 GUARD = "proof::guard"
 OBSERVE_PLACES = "src/server/observe/permits.rs"
-ROOM = "src/metrics/room.rs"
-OBSERVE_PLACES = "src/server/observe/places.rs"
 CARDINALITY = "src/metrics/cardinality.rs"
 RIGHTS_LINT = "src/identity/lint.rs"
 LITE_CONNECT = "src/store/sqlite/connect.rs"
@@ -818,8 +816,7 @@ MUTANTS = [
         (PG_ENTRY_ROWS, "self.raw_of(answers).await.unwrap_or_default()\n        } else", "self.raw_of(answers).await?\n        } else"),
     ]),
     Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
-        (BATCH, "InsertOutcome::Unseen => not_inserted.unknown_conflicts.push(pending.key_queue),", "InsertOutcome::Unseen => self.answer_head(pending.key_queue, pending.answer.unwrap_or_else(|| Err(lost()))),"),
-        (BATCH, "InsertOutcome::UnknownConflict => losers.unseen.push(pending.chain),", "InsertOutcome::UnknownConflict => self.deliver(pending.chain, pending.answer.unwrap_or_else(|| Err(lost()))),"),
+        (BATCH, "                            not_inserted.unknown_conflicts.push(pending.key_queue)\n", "                            self.answer_head(pending.key_queue, pending.answer.unwrap_or_else(|| Err(lost())))\n"),
     ]),
     Mutant("G4", "what an insert gave back is loaded once more", "claims::duplicates", [
         (BATCH, "                            not_inserted.conflicts.push(pending.key_queue);\n                            found.push(entry);\n", "                            drop(entry);\n                            not_inserted.unknown_conflicts.push(pending.key_queue);\n"),

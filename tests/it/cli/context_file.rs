@@ -184,7 +184,10 @@ fn of_those_who_change_it_at_once_none_is_lost() {
 fn what_nobody_could_be_reached_by_is_refused() {
     let home = Home::with_file(TWO);
     for (arguments, says) in [
-        (&["set", "new", "--timeout", "1s"][..], "context \"new\" does not exist yet, and a new one needs --endpoint"),
+        (
+            &["set", "new", "--timeout", "1s"][..],
+            "context \"new\" does not exist yet, and a new one needs --endpoint",
+        ),
         (&["set", "prod"], "nothing to set"),
         (&["set", "a b", "--endpoint", "a:1"], "a context's name has 1 to 64"),
         (&["set", "", "--endpoint", "a:1"], "a context's name has 1 to 64"),

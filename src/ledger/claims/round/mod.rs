@@ -176,7 +176,9 @@ impl<'a> Round<'a> {
                             not_inserted.conflicts.push(pending.key_queue);
                             found.push(entry);
                         }
-                        InsertOutcome::UnknownConflict => not_inserted.unknown_conflicts.push(pending.key_queue),
+                        InsertOutcome::UnknownConflict => {
+                            not_inserted.unknown_conflicts.push(pending.key_queue)
+                        }
                     }
                 }
                 not_inserted.loaded = (!found.is_empty()).then_some(Loaded { reading, found });
