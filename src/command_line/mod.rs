@@ -25,11 +25,11 @@ use crate::server::version;
 #[command(version, arg_required_else_help = true, after_help = cli::EXIT_CODES)]
 struct CommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: ProgramCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ProgramCommand {
     #[command(flatten)]
     Server(ServerCommand),
     #[command(flatten)]
@@ -64,11 +64,11 @@ pub fn run() -> ExitCode {
     };
     match parsed.command {
         // Most commands make one call at a time.
-        Command::Operators(command) => operate(1, cli::run(command, CommandLine::command())),
-        Command::Bench(bench) => operate(bench.threads(), bench.run()),
-        Command::Version { json } => printed(&version::text(json)),
-        Command::Manual { folder } => ended(manual::write(&CommandLine::command(), &folder)),
-        Command::Server(command) => {
+        ProgramCommand::Operators(command) => operate(1, cli::run(command, CommandLine::command())),
+        ProgramCommand::Bench(bench) => operate(bench.threads(), bench.run()),
+        ProgramCommand::Version { json } => printed(&version::text(json)),
+        ProgramCommand::Manual { folder } => ended(manual::write(&CommandLine::command(), &folder)),
+        ProgramCommand::Server(command) => {
             let all = CommandLine::command();
             let own = all.find_subcommand(command.name()).map(variables).unwrap_or_default();
             command.run(&KnownVariables { own, all: variables(&all) })

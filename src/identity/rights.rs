@@ -85,7 +85,7 @@ struct Stated {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RightsFile {
     #[serde(default)]
     rights: Vec<Spanned<Stated>>,
 }
@@ -138,7 +138,7 @@ impl Rights {
     /// # Errors
     /// All problems, each with its line.
     pub fn read(text: &str) -> Result<Rights, Vec<String>> {
-        let File { rights } = toml::from_str(text).map_err(|error| vec![problem_of(text, &error)])?;
+        let RightsFile { rights } = toml::from_str(text).map_err(|error| vec![problem_of(text, &error)])?;
         if rights.len() > LINES_MAX {
             return Err(vec![format!("has {} sections, must have at most {LINES_MAX}", rights.len())]);
         }

@@ -36,7 +36,7 @@ pub(super) fn hash(token: &[u8]) -> Hash {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TokensFile {
     #[serde(default)]
     tokens: BTreeMap<String, Vec<Value>>,
 }
@@ -59,7 +59,7 @@ impl Tokens {
     /// # Errors
     /// All problems.
     pub fn read(text: &str) -> Result<Tokens, Vec<String>> {
-        let File { tokens } = toml::from_str(text).map_err(|error| vec![problem_of(text, &error)])?;
+        let TokensFile { tokens } = toml::from_str(text).map_err(|error| vec![problem_of(text, &error)])?;
         if tokens.len() > NAMES_MAX {
             return Err(vec![format!("has {} names, must have at most {NAMES_MAX}", tokens.len())]);
         }

@@ -34,10 +34,10 @@ thread_local! {
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct LogQueue(Arc<Shared>);
+pub(super) struct LogQueue(Arc<QueueState>);
 
-struct Shared {
-    state: Mutex<State>,
+struct QueueState {
+    state: Mutex<Backlog>,
     /// A line was added.
     added: Condvar,
     /// All lines were written.
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct Backlog {
     lines: Vec<u8>,
     /// The number of bytes that the writer has taken and not written yet.
     writing: usize,
@@ -61,7 +61,7 @@ impl LogQueue {
     }
 
     fn before(out: impl Write + Send + 'static) -> LogQueue {
-        let queue = LogQueue(Arc::new(Shared {
+        let queue = LogQueue(Arc::new(QueueState {
             state: Mutex::default(),
             added: Condvar::new(),
             written: Condvar::new(),
@@ -89,13 +89,13 @@ impl LogQueue {
         self.state().dropped
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Backlog> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until all lines are written, for a bounded time.
     fn wait_until_written(&self, within: Duration) {
-        let waits = |state: &mut State| state.writing > 0 || !state.lines.is_empty();
+        let waits = |state: &mut Backlog| state.writing > 0 || !state.lines.is_empty();
         drop(self.0.written.wait_timeout_while(self.state(), within, waits));
     }
 
@@ -138,7 +138,7 @@ impl LogQueue {
 
     /// Waits for lines and takes them. While the log flows and drops are not reported yet, it returns empty from time to time.
     fn taken(&self, flows: bool) -> Vec<u8> {
-        let waits = |state: &mut State| state.lines.is_empty();
+        let waits = |state: &mut Backlog| state.lines.is_empty();
         let state = self.state();
         let mut state = if flows && state.dropped > state.reported {
             let waited = self.0.added.wait_timeout_while(state, REPORT_EVERY, waits);

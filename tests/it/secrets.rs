@@ -1,10 +1,10 @@
 //! The secrets of the store: where they are read, how they are rotated, and that nothing tells them.
 
 pub(crate) mod memory;
+mod reported;
 mod rotated;
 mod sessions;
 mod tls;
-mod told;
 
 use std::path::Path;
 use std::process::Command;

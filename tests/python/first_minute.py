@@ -18,6 +18,11 @@ Complete  -> OK, advice ADVICE_ACK
 Claim     -> completed, advice ADVICE_ACK
              its result: paid
 """
+FIRST = """\
+pays in attempt 1
+the first delivery: ACK, its result: paid
+the second delivery: ACK, its result: paid, replayed
+"""
 # What a service may well have: the compiler's name for the stubs is `idempotency` too.
 OWN_MODULE = "def key(order):\n    return f'own-{order}'\n"
 OWN_PROGRAM = """\
@@ -45,6 +50,10 @@ def beside(folder):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "examples" / "idempotency.py").write_text(OWN_MODULE)
     return folder / "examples"
+
+
+def by_the_package(_, address):
+    assert run(ROOT / "examples" / "first.py", address, PYTHONPATH=str(ROOT / "clients" / "python" / "src")) == FIRST
 
 
 def quick_start(_, address):
@@ -118,7 +127,7 @@ def the_checks_leave_the_newcomers_environment_alone(_, __):
     assert pathlib.Path(sys.prefix).resolve() != (ROOT / ".venv").resolve(), "the checks would make .venv again"
 
 
-CHECKS = [quick_start, an_endpoint_as_the_command_line_takes_it, beside_a_module_of_that_name,
+CHECKS = [by_the_package, quick_start, an_endpoint_as_the_command_line_takes_it, beside_a_module_of_that_name,
           with_a_module_of_that_name_on_the_path, a_module_of_that_name_is_not_hidden, a_service_makes_its_stubs,
           the_checks_leave_the_newcomers_environment_alone]
 

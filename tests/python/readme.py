@@ -27,8 +27,8 @@ exec BINARY "$@"
 PYTHON3 = """#!/bin/sh
 [ "$*" = "-m venv .venv" ] || { echo "python3 $*: no command that a newcomer types" >&2; exit 1; }
 mkdir -p .venv/bin
-printf '#!/bin/sh\\nexec PYTHON "$@"\\n' >.venv/bin/python
-printf '#!/bin/sh\\n[ "$1" = install ] && shift && exec PYTHON -m pip --quiet show "$@"\\n' >.venv/bin/pip
+printf '#!/bin/sh\\nPYTHONPATH=clients/python/src exec PYTHON "$@"\\n' >.venv/bin/python
+printf '#!/bin/sh\\n[ "$*" = "install ./clients/python" ] && exit\\n[ "$1" = install ] && shift && exec PYTHON -m pip --quiet show "$@"\\n' >.venv/bin/pip
 chmod +x .venv/bin/*
 """
 
@@ -56,7 +56,7 @@ def newcomer(running, binary):
     shims = running.path / "shims"
     for made in (folder / "target" / "quick", shims):
         made.mkdir(parents=True)
-    for name in ("examples", "proto"):
+    for name in ("clients", "examples", "proto"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "target" / "quick" / "idempotency-ledger").symlink_to(binary)
     for name, script in (("cargo", CARGO), ("python3", PYTHON3)):

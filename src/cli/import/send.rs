@@ -128,16 +128,16 @@ pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> 
 
 /// What the sender and the receiver share.
 #[derive(Default)]
-struct Shared {
+struct Sending {
     /// The messages in flight, without their entries.
     sent: VecDeque<Chunk>,
     bad: Vec<(u64, String)>,
     broken: Option<String>,
 }
 
-type Both = Arc<Mutex<Shared>>;
+type Both = Arc<Mutex<Sending>>;
 
-fn lock(both: &Both) -> std::sync::MutexGuard<'_, Shared> {
+fn lock(both: &Both) -> std::sync::MutexGuard<'_, Sending> {
     both.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn supervise(shared: Shared, number: usize, batch_max: usize) {
 /// Opens a session before there is work for it. A worker without one leaves the commands to others while another worker has one.
 async fn run(shared: &Shared, batch_max: usize) {
     while let Some(session) = next_session(shared, batch_max).await {
-        if work(shared, session, batch_max).await == Ended::Queue {
+        if work(shared, session, batch_max).await == WorkerEnd::Queue {
             break;
         }
     }
@@ -109,14 +109,14 @@ async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<KeyQueue>> {
 
 /// Why a worker stops.
 #[derive(PartialEq, Eq)]
-enum Ended {
+enum WorkerEnd {
     /// Its session cannot be used any more.
     Session,
     /// The queue is closed and empty.
     Queue,
 }
 
-async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) -> Ended {
+async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) -> WorkerEnd {
     let _live = shared.live_workers.add();
     let mut carried: Vec<KeyQueue> = Vec::new();
     let mut in_flight: Option<InFlightBatch<'_>> = None;
@@ -132,13 +132,13 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
             let pulled = tokio::select! {
                 biased;
                 keys = shared.locked_rows.check_due() => {
-                    let Some(still) = check_locked(shared, session.as_mut(), &keys).await else { return Ended::Session };
+                    let Some(still) = check_locked(shared, session.as_mut(), &keys).await else { return WorkerEnd::Session };
                     requeue_free(shared, Some(&still));
                     continue;
                 }
                 key_queues = shared.queue.pull(batch_max) => key_queues,
             };
-            let Some((key_queues, batch)) = pulled else { return Ended::Queue };
+            let Some((key_queues, batch)) = pulled else { return WorkerEnd::Queue };
             in_flight = Some(batch);
             key_queues
         } else {
@@ -162,7 +162,7 @@ async fn work(shared: &Shared, mut session: Box<dyn Session>, batch_max: usize) 
             drop(session);
             drop(in_flight);
             shared.queue.requeue(carried);
-            return Ended::Session;
+            return WorkerEnd::Session;
         }
     }
 }

@@ -21,14 +21,14 @@ pub(in crate::listener) const PERMITS_PER_THREAD: usize = 4;
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(in crate::listener) struct ReadScheduler(Arc<Shared>);
+pub(in crate::listener) struct ReadScheduler(Arc<SchedulerState>);
 
-struct Shared {
+struct SchedulerState {
     budget: AdaptiveBudget,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingConnections>,
 }
 
-struct Waiting {
+struct WaitingConnections {
     /// Number of free permits. While there is one, no connection waits.
     free: usize,
     by_address: HashMap<IpAddr, VecDeque<oneshot::Sender<ReadPermit>>>,
@@ -36,7 +36,7 @@ struct Waiting {
     order: VecDeque<IpAddr>,
 }
 
-impl Waiting {
+impl WaitingConnections {
     /// The connection whose turn it is. A connection that is gone does not use up the turn of its address.
     fn next(&mut self) -> Option<oneshot::Sender<ReadPermit>> {
         while let Some(address) = self.order.pop_front() {
@@ -59,8 +59,11 @@ impl ReadScheduler {
     /// Must be called on the runtime of the connections, whose threads it counts.
     pub(in crate::listener) fn new() -> ReadScheduler {
         let free = PERMITS_PER_THREAD * Handle::current().metrics().num_workers();
-        let waiting = Waiting { free, by_address: HashMap::new(), order: VecDeque::new() };
-        ReadScheduler(Arc::new(Shared { budget: AdaptiveBudget::new(), waiting: Mutex::new(waiting) }))
+        let waiting = WaitingConnections { free, by_address: HashMap::new(), order: VecDeque::new() };
+        ReadScheduler(Arc::new(SchedulerState {
+            budget: AdaptiveBudget::new(),
+            waiting: Mutex::new(waiting),
+        }))
     }
 
     pub(in crate::listener) fn adaptive_budget(&self) -> &AdaptiveBudget {
@@ -76,7 +79,7 @@ impl ReadScheduler {
             drop(waiting);
             let _granted = grant.send(ReadPermit(Some(self.clone())));
         } else {
-            let Waiting { by_address, order, .. } = &mut *waiting;
+            let WaitingConnections { by_address, order, .. } = &mut *waiting;
             let address = network(address);
             by_address
                 .entry(address)

@@ -20,7 +20,7 @@ const BUFFER_MAX: usize = 16 * 1_024;
 const KEPT_CAPACITY_MAX: usize = 1_024;
 
 /// The buffered bytes and their socket. All clones are used by one task.
-pub(in crate::listener) struct WriteBuffer<W>(Arc<Mutex<Shared<W>>>);
+pub(in crate::listener) struct WriteBuffer<W>(Arc<Mutex<BufferState<W>>>);
 
 impl<W> Clone for WriteBuffer<W> {
     fn clone(&self) -> WriteBuffer<W> {
@@ -28,7 +28,7 @@ impl<W> Clone for WriteBuffer<W> {
     }
 }
 
-struct Shared<W> {
+struct BufferState<W> {
     socket: W,
     buffered: Vec<u8>,
     /// How many of the buffered bytes are sent.
@@ -43,7 +43,7 @@ struct Shared<W> {
 impl<W> WriteBuffer<W> {
     /// The account counts bytes that are sent, and bytes that are not.
     pub(in crate::listener) fn new(socket: W, account: Arc<ConnectionAccount>) -> WriteBuffer<W> {
-        WriteBuffer(Arc::new(Mutex::new(Shared {
+        WriteBuffer(Arc::new(Mutex::new(BufferState {
             socket,
             buffered: Vec::new(),
             sent: 0,
@@ -53,12 +53,12 @@ impl<W> WriteBuffer<W> {
         })))
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared<W>> {
+    fn shared(&self) -> MutexGuard<'_, BufferState<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<W: AsyncWrite + Unpin> Shared<W> {
+impl<W: AsyncWrite + Unpin> BufferState<W> {
     /// Sends all buffered bytes.
     fn poll_send_all(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.buffered.get(self.sent..).filter(|rest| !rest.is_empty()) {

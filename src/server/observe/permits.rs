@@ -28,9 +28,9 @@ pub(super) type Eviction = oneshot::Receiver<Decided>;
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Permits(Arc<Shared>);
+pub(super) struct Permits(Arc<PermitState>);
 
-struct Shared {
+struct PermitState {
     /// Maximum number of open connections.
     max: usize,
     open: Mutex<Open>,
@@ -53,7 +53,7 @@ struct Connection {
 }
 
 /// The result of a search for a permit.
-enum Found {
+enum FreePermit {
     Permit(Permit, Eviction),
     /// All permits are taken: evict this half request.
     Half(oneshot::Sender<Decided>),
@@ -66,7 +66,7 @@ enum Found {
 impl Permits {
     /// At most `max` connections at a time.
     pub(super) fn new(max: usize) -> Permits {
-        Permits(Arc::new(Shared { max, open: Mutex::default(), freed: Notify::new() }))
+        Permits(Arc::new(PermitState { max, open: Mutex::default(), freed: Notify::new() }))
     }
 
     /// A permit for a new connection. If all permits are taken, the address with most half requests loses its oldest one: so an
@@ -75,35 +75,35 @@ impl Permits {
     pub(super) async fn enter(&self, address: IpAddr) -> Option<(Permit, Eviction)> {
         loop {
             match self.find(network(address)) {
-                Found::Permit(permit, eviction) => return Some((permit, eviction)),
-                Found::Half(half) => {
+                FreePermit::Permit(permit, eviction) => return Some((permit, eviction)),
+                FreePermit::Half(half) => {
                     let (decided, is_decided) = oneshot::channel();
                     drop(half.send(decided));
                     // An error also means that the connection has decided.
                     let _decided = is_decided.await;
                 }
-                Found::Until(at) => drop(timeout_at(at, self.0.freed.notified()).await),
-                Found::Whole => timeout(FULL_WAIT, self.0.freed.notified()).await.ok()?,
+                FreePermit::Until(at) => drop(timeout_at(at, self.0.freed.notified()).await),
+                FreePermit::Whole => timeout(FULL_WAIT, self.0.freed.notified()).await.ok()?,
             }
         }
     }
 
-    fn find(&self, network: IpAddr) -> Found {
+    fn find(&self, network: IpAddr) -> FreePermit {
         let mut open = self.open();
         if open.by_age.len() >= self.0.max {
             let mut halves = open.by_age.values().filter(|connection| connection.half.is_some());
             let Some(until) = halves.next().map(|oldest| oldest.since + HALF_MIN) else {
-                return Found::Whole;
+                return FreePermit::Whole;
             };
             let oldest = open.oldest_of_most(Instant::now());
             let half = oldest.and_then(|age| open.by_age.get_mut(&age)?.half.take());
-            return half.map_or(Found::Until(until), Found::Half);
+            return half.map_or(FreePermit::Until(until), FreePermit::Half);
         }
         let (half, eviction) = oneshot::channel();
         let age = open.next;
         open.next += 1;
         open.by_age.insert(age, Connection { network, since: Instant::now(), half: Some(half) });
-        Found::Permit(Permit { permits: self.clone(), age }, eviction)
+        FreePermit::Permit(Permit { permits: self.clone(), age }, eviction)
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -228,7 +228,7 @@ mod tests {
             permit.keep();
         }
         let from = address("192.0.2.1");
-        assert!(matches!(permits.find(from), Found::Whole), "every request is whole");
+        assert!(matches!(permits.find(from), FreePermit::Whole), "every request is whole");
         let (entered, ()) = tokio::join!(permits.enter(from), async { all[7] = None });
         assert!(entered.is_some(), "one was answered");
         drop((entered, all));

@@ -14,7 +14,7 @@ use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
 use super::run::Run;
 use super::spec::{self, Op, Row, Said, World};
 use super::wire::{self, Answer};
-use super::{steps, told};
+use super::{reported, steps};
 use crate::harness::on_both_stores;
 use crate::harness::random::Random;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -139,7 +139,7 @@ async fn compare(
     for lane in lanes {
         for ((row, changes), policy) in lane.rows.iter_mut().zip(&lane.changes).zip(&lane.policies) {
             let entry = found.next().unwrap();
-            let stored = entry.as_ref().map(told::row);
+            let stored = entry.as_ref().map(reported::row);
             if stored == *row {
                 let written = entry.map_or(*changes, |entry| entry.version % FIRST_VERSIONS);
                 folded += usize::from(written < *changes);
@@ -245,7 +245,7 @@ impl Lane {
             .await;
         let (Ok(found), Some(row)) = (found, &self.rows[at]) else { return Ok(()) };
         let entry = found.into_inner().entry.unwrap();
-        let says = told::says(&entry);
+        let says = reported::says(&entry);
         let world =
             World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice: 0 };
         let mut expected = (spec::doubtful(row), spec::allowed(row, &world));

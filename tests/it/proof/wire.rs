@@ -13,8 +13,8 @@ use tonic::transport::Channel;
 use tonic_types::StatusExt as _;
 use uuid::Uuid;
 
+use super::reported;
 use super::spec::{Op, Order, Said};
-use super::told;
 
 /// What came back for one operation.
 #[derive(Clone, Debug)]
@@ -29,14 +29,14 @@ impl Answer {
     pub(crate) fn said(&self, parked: Option<State>) -> Said {
         match self {
             Answer::Claim(Ok(response)) => match &response.verdict {
-                Some(proto::claim_response::Verdict::Rejected(it)) => told::rejected(it, parked),
-                _ => told::claimed(response),
+                Some(proto::claim_response::Verdict::Rejected(it)) => reported::rejected(it, parked),
+                _ => reported::claimed(response),
             },
-            Answer::Settle(Ok(outcome)) => told::settled(outcome, parked),
-            Answer::Lookup(Ok(Looked::Lookup(response))) => told::found(response, parked),
-            Answer::Lookup(Ok(Looked::Rejected(it))) => told::rejected(it, parked),
+            Answer::Settle(Ok(outcome)) => reported::settled(outcome, parked),
+            Answer::Lookup(Ok(Looked::Lookup(response))) => reported::found(response, parked),
+            Answer::Lookup(Ok(Looked::Rejected(it))) => reported::rejected(it, parked),
             Answer::Claim(Err(status)) | Answer::Settle(Err(status)) | Answer::Lookup(Err(status)) => {
-                told::refused(status, parked)
+                reported::refused(status, parked)
             }
         }
     }

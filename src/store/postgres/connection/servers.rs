@@ -152,7 +152,7 @@ impl Servers {
         for number in 0..all.len() {
             let position = (begin + number) % all.len();
             let Some(options) = all.get(position) else { continue };
-            let mut attempted = Attempt { first: &self.first, then: (position + 1) % all.len() };
+            let mut attempted = ConnectAttempt { first: &self.first, then: (position + 1) % all.len() };
             let done = attempt(options.clone()).await;
             attempted.then = if done.is_ok() { position } else { begin };
             match done {
@@ -172,12 +172,12 @@ impl Servers {
 }
 
 /// Drop guard of one attempt. If the attempt is cancelled, the next one begins at the following server.
-struct Attempt<'a> {
+struct ConnectAttempt<'a> {
     first: &'a AtomicUsize,
     then: usize,
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for ConnectAttempt<'_> {
     fn drop(&mut self) {
         self.first.store(self.then, Ordering::SeqCst);
     }

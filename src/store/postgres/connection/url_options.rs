@@ -74,7 +74,7 @@ const LIBPQ: [&str; 30] = [
 const SAFETY: [&str; 8] = ["auth", "channel", "gss", "oauth", "require", "scram", "ssl", "tls"];
 
 /// An option of libpq that the driver does not support, and that must not be ignored.
-struct Refused {
+struct RefusedOption {
     name: &'static str,
     /// The environment variable of libpq for the option; empty if libpq does not have one.
     variable: &'static str,
@@ -89,11 +89,11 @@ const fn refused(
     variable: &'static str,
     same: &'static [&'static str],
     why: &'static str,
-) -> Refused {
-    Refused { name, variable, same, why }
+) -> RefusedOption {
+    RefusedOption { name, variable, same, why }
 }
 
-const REFUSED: [Refused; 20] = [
+const REFUSED: [RefusedOption; 20] = [
     refused(
         "channel_binding",
         "PGCHANNELBINDING",
