@@ -6,7 +6,7 @@ from typing import Any, Awaitable, Callable, Dict, List, MutableMapping, Optiona
 
 from .._claim import Result
 from ..aio import AsyncClaim, AsyncLedger
-from ..errors import Closed
+from ..errors import ClaimLost, Closed
 from ..key import Key
 from . import _rules
 from ._rules import Answer, Collected, Exchange, Settings
@@ -54,6 +54,8 @@ class ASGIMiddleware:
         async def handler(claim: AsyncClaim) -> Result:
             try:
                 answer, whole = await self._called({**scope, _rules.CLAIM: claim}, receive, body)
+            except ClaimLost:
+                raise  # Nothing is settled: how the effect ended is unknown.
             except Exception as error:
                 raise exchange.failed(error, claim.announced) from error
             return exchange.answered(answer, whole, claim.announced)

@@ -7,7 +7,7 @@ import io
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from .._claim import Result
-from ..errors import Closed
+from ..errors import ClaimLost, Closed
 from ..key import Key
 from ..ledger import Claim, Ledger
 from . import _rules
@@ -53,6 +53,8 @@ class WSGIMiddleware:
         def handler(claim: Claim) -> Result:
             try:
                 answer, whole = self._called({**environ, _rules.CLAIM: claim}, body)
+            except ClaimLost:
+                raise  # Nothing is settled: how the effect ended is unknown.
             except Exception as error:
                 raise exchange.failed(error, claim.announced) from error
             return exchange.answered(answer, whole, claim.announced)
