@@ -55,7 +55,7 @@ const TOLD: [(&str, &str); 12] = [
     ("purge_batch: is 1001, must be 1 to 1000", "(--purge-batch)"),
     ("listen: `nowhere` is not an address and port like 127.0.0.1:50051", "(--listen)"),
     ("queue_max: is 3, must be 16 to 1000000", "ledger.toml, line 1)"),
-    ("lock_wait: `soon` is no duration like 500ms", "ledger.toml, line 2)"),
+    ("lock_wait: `soon` is not a duration like 500ms", "ledger.toml, line 2)"),
     ("queue_maxx: unknown field `queue_maxx`", "ledger.toml, line 3)"),
     ("drain_max: is 660s, must be 0ns to 600s", "ledger.toml, line 4)"),
     ("policy.lease: is 500ms, must be 1s to 15m", "ledger.toml, line 6)"),

@@ -176,7 +176,7 @@ async fn a_parked_entry_is_redriven(kind: Kind) {
     assert_eq!((told.code, told.out.as_str()), (4, ""), "the claim is open: {told:?}");
     told.says(4, &["STATE_NOT_ALLOWED", "--force"]);
     let force = ["entries", "redrive", "c", "tests", "1", "--reason", "r", "--force"];
-    ask(&server, &force).await.says(2, &["not confirmed", "no terminal", "--yes"]);
+    ask(&server, &force).await.says(2, &["not confirmed", "is not a terminal", "--yes"]);
     assert_eq!(state(&server, "1").await, EntryState::InProgress);
     let told = ask(&server, &[&force[..], &["--yes", "--json"]].concat()).await;
     assert_eq!(told.json()[0]["entry"]["state"], "ENTRY_STATE_RECEIVED");
