@@ -20,7 +20,7 @@ impl InstrumentedStore {
         }
         let counted = metrics.clone();
         store.on_session_rotation(Box::new(move |purpose, done| {
-            counted.upkeep().replaced(purpose.name(), done)
+            counted.upkeep().replaced(purpose.name(), done);
         }));
         InstrumentedStore { store, metrics }
     }

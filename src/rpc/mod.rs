@@ -215,12 +215,8 @@ pub async fn serve(
         let service_of = move |peer, account: Arc<_>, leaving| {
             let first = offered.ledger().map(|_| ledger_service(called.clone(), &options));
             let services = Translated::new(Services::new(first, others.clone()));
-            let origin = CallOrigin::new(
-                Authenticator::new(doors.clone(), peer),
-                Arc::clone(&account),
-                &waits,
-                leaving,
-            );
+            let authenticator = Authenticator::new(doors.clone(), peer);
+            let origin = CallOrigin::new(authenticator, Arc::clone(&account), &waits, leaving);
             let edge =
                 Edge::new(services, EdgeOptions { bare: true, ..edge }, &calls, origin, traces.clone());
             HttpDoor::new(edge, account, doors.clone(), methods.clone(), hosts.clone())

@@ -816,7 +816,7 @@ MUTANTS = [
         (PG_ENTRY_ROWS, "self.raw_of(answers).await.unwrap_or_default()\n        } else", "self.raw_of(answers).await?\n        } else"),
     ]),
     Mutant("G3", "a claim that met an entry unseen is granted", "interleavings", [
-        (BATCH, "                            not_inserted.unknown_conflicts.push(pending.key_queue)\n", "                            self.answer_head(pending.key_queue, pending.answer.unwrap_or_else(|| Err(lost())))\n"),
+        (BATCH, "                            not_inserted.unknown_conflicts.push(pending.key_queue);\n", "                            self.answer_head(pending.key_queue, pending.answer.unwrap_or_else(|| Err(lost())));\n"),
     ]),
     Mutant("G4", "what an insert gave back is loaded once more", "claims::duplicates", [
         (BATCH, "                            not_inserted.conflicts.push(pending.key_queue);\n                            found.push(entry);\n", "                            drop(entry);\n                            not_inserted.unknown_conflicts.push(pending.key_queue);\n"),

@@ -36,7 +36,7 @@ impl Consumers {
             PendingCommand { who: None, kind, minute: self.minute.load(Ordering::Relaxed), answered: true };
         match kind {
             CommandKind::Replay => {
-                self.count_later(&consumer, &consumer.untyped(), Later::Replay(REPLAY_OTHER))
+                self.count_later(&consumer, &consumer.untyped(), Later::Replay(REPLAY_OTHER));
             }
             CommandKind::Lookup => self.of_lookups(consumer).count_lookup(LOOKUP_REJECTED),
             CommandKind::Claim | CommandKind::Settle { .. } => {

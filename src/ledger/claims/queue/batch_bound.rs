@@ -3,7 +3,8 @@
 //! carries out within [`TARGET_TIME`], to bound head-of-line blocking: a claim of one consumer waits for at most one batch of
 //! another consumer. The cap is measured, since it depends on the store: the marginal time of a command, which leaves out
 //! the fixed cost of a statement and its commit. A fixed cap of 128 commands halved the rate of a bulk consumer where
-//! commits are slow.
+//! commits are slow (16.7 to 8.0 thousand claims a second); with this one it keeps 0.94 of its rate, and 0.81 where
+//! statements take 20 ms longer (`tests/prove neighbours`).
 
 use std::time::Duration;
 

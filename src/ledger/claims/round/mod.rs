@@ -177,7 +177,7 @@ impl<'a> Round<'a> {
                             found.push(entry);
                         }
                         InsertOutcome::UnknownConflict => {
-                            not_inserted.unknown_conflicts.push(pending.key_queue)
+                            not_inserted.unknown_conflicts.push(pending.key_queue);
                         }
                     }
                 }
