@@ -215,7 +215,7 @@ func (EntryOrder) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{2}
 }
 
-// FingerprintMode says how fingerprints are treated.
+// FingerprintMode states how fingerprints are treated.
 type FingerprintMode int32
 
 const (
@@ -272,7 +272,7 @@ func (FingerprintMode) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
-// OccurredAtMode says whether a Claim must say when its message was made.
+// OccurredAtMode states whether a Claim must state when its message was made.
 type OccurredAtMode int32
 
 const (
@@ -327,7 +327,7 @@ func (OccurredAtMode) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
-// ReplayMode says what replay runs a consumer may have, and what one of them is for.
+// ReplayMode states which replay runs a consumer may have, and what a run is for.
 type ReplayMode int32
 
 const (
@@ -337,7 +337,7 @@ const (
 	ReplayMode_REPLAY_MODE_FORBID ReplayMode = 1
 	// Effects must not happen again: a Claim in a run is `suppressed`, and the message is acknowledged unprocessed.
 	ReplayMode_REPLAY_MODE_SUPPRESS ReplayMode = 2
-	// Messages are processed again, each once in a run: projections, caches, search indexes.
+	// Messages are processed again, each one time in a run: projections, caches, search indexes.
 	ReplayMode_REPLAY_MODE_REBUILD ReplayMode = 3
 )
 
@@ -384,7 +384,7 @@ func (ReplayMode) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
-// PolicySource says where a policy comes from.
+// PolicySource states where a policy comes from.
 type PolicySource int32
 
 const (
@@ -454,10 +454,11 @@ type Attempt struct {
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// How the claim ended.
 	Outcome ClosedBy `protobuf:"varint,5,opt,name=outcome,proto3,enum=idempotency.ledger.v1.ClosedBy" json:"outcome,omitempty"`
-	// The error that its holder gave. Empty: none.
+	// The error that its holder gave. Empty if it gave no error.
 	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// Its holder called Complete when another claim had the message, or an operator had changed the entry: LEASE_LOST, and
-	// its effect is done. Never of an attempt that ended by Complete.
+	// Its holder called Complete when another claim had the message, or an operator had changed the entry: the
+	// call was refused with LEASE_LOST, and its effect is done. Never set for an attempt that ended by
+	// Complete.
 	ReportedDone  bool `protobuf:"varint,7,opt,name=reported_done,json=reportedDone,proto3" json:"reported_done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -553,7 +554,7 @@ type Entry struct {
 	Cause ParkCause `protobuf:"varint,3,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
 	// How its last claim ended.
 	ClosedBy ClosedBy `protobuf:"varint,4,opt,name=closed_by,json=closedBy,proto3,enum=idempotency.ledger.v1.ClosedBy" json:"closed_by,omitempty"`
-	// It is IN_PROGRESS, and lease and grace are over: the next Claim decides what becomes of it.
+	// It is IN_PROGRESS, and lease and grace are over: the next Claim decides what happens to it.
 	Expired bool `protobuf:"varint,5,opt,name=expired,proto3" json:"expired,omitempty"`
 	// The version of the row; it grows with each change.
 	Version int64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
@@ -561,7 +562,7 @@ type Entry struct {
 	Attempts int32 `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// Who holds the claim, or held it last.
 	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
-	// As whom that one was authenticated.
+	// The authenticated identity of that holder.
 	Principal string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
 	// When the present or last claim was granted.
 	GrantedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=granted_at,json=grantedAt,proto3" json:"granted_at,omitempty"`
@@ -577,15 +578,15 @@ type Entry struct {
 	ParkedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=parked_at,json=parkedAt,proto3" json:"parked_at,omitempty"`
 	// The last error.
 	LastError string `protobuf:"bytes,16,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// The holder said that the effect was about to start.
+	// The holder announced that the effect was about to start.
 	EffectStarted bool `protobuf:"varint,17,opt,name=effect_started,json=effectStarted,proto3" json:"effect_started,omitempty"`
-	// An earlier holder had said so.
+	// An earlier holder had announced its effect.
 	PriorEffectStarted bool `protobuf:"varint,18,opt,name=prior_effect_started,json=priorEffectStarted,proto3" json:"prior_effect_started,omitempty"`
-	// A lease ran out unsettled: nobody knows whether there was an effect.
+	// A lease ran out unsettled: it is not known whether there was an effect.
 	EffectUnknown bool `protobuf:"varint,19,opt,name=effect_unknown,json=effectUnknown,proto3" json:"effect_unknown,omitempty"`
 	// The last attempts before the present or last one, oldest first, ten at most.
 	History []*Attempt `protobuf:"bytes,20,rep,name=history,proto3" json:"history,omitempty"`
-	// The fingerprint that the entry is pinned to. Empty: none.
+	// The fingerprint that the entry is pinned to. Empty if it is pinned to no fingerprint.
 	Fingerprint []byte `protobuf:"bytes,21,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// How many bytes of result are stored.
 	ResultBytes int32 `protobuf:"varint,22,opt,name=result_bytes,json=resultBytes,proto3" json:"result_bytes,omitempty"`
@@ -593,7 +594,7 @@ type Entry struct {
 	CheckpointBytes int32 `protobuf:"varint,23,opt,name=checkpoint_bytes,json=checkpointBytes,proto3" json:"checkpoint_bytes,omitempty"`
 	// Until when the entry answers at least. Unset: it is kept until a person acts.
 	RetainUntil *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=retain_until,json=retainUntil,proto3" json:"retain_until,omitempty"`
-	// When the entry was first known.
+	// When the entry was first stored.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it was last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
@@ -601,8 +602,8 @@ type Entry struct {
 	PolicyVersion int32 `protobuf:"varint,27,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	// For how long a completed entry is kept, as fixed when the claim was granted.
 	Retention *durationpb.Duration `protobuf:"bytes,28,opt,name=retention,proto3" json:"retention,omitempty"`
-	// The W3C trace context (`traceparent`) of the first attempt: that of the server's own span, where the server
-	// recorded the call, or else as its caller sent it. Empty: neither.
+	// The W3C trace context (`traceparent`) of the first attempt: that of the server's own span, where the
+	// server recorded the call, otherwise the one that its caller sent. Empty if neither exists.
 	Traceparent string `protobuf:"bytes,29,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	// The effect may have happened, and the ledger does not know whether it did: the entry is not
 	// COMPLETED, and a holder has announced the effect, a lease ran out unsettled, or the last claim is
@@ -615,13 +616,13 @@ type Entry struct {
 	AllowedChanges []*AllowedChange `protobuf:"bytes,31,rep,name=allowed_changes,json=allowedChanges,proto3" json:"allowed_changes,omitempty"`
 	// Complete came with a result that was larger than `result_bytes_max`: the message is completed, without a result.
 	ResultDropped bool `protobuf:"varint,32,opt,name=result_dropped,json=resultDropped,proto3" json:"result_dropped,omitempty"`
-	// A Release said that the next request under this key may have another body: `fingerprint` is compared with nothing,
-	// and the next grant replaces it.
+	// A Release announced that the next request under this key may have another body: `fingerprint` is not
+	// compared, and the next grant replaces it.
 	FingerprintUnpinned bool `protobuf:"varint,33,opt,name=fingerprint_unpinned,json=fingerprintUnpinned,proto3" json:"fingerprint_unpinned,omitempty"`
 	// How many attempts were marked as `reported_done`, each once, those included that `history` has forgotten.
 	SupersededCompletes int32 `protobuf:"varint,34,opt,name=superseded_completes,json=supersededCompletes,proto3" json:"superseded_completes,omitempty"`
-	// At least two claims have reported the effect as done, one of them by such a mark: it may have happened twice. It stays
-	// so whatever becomes of the entry.
+	// At least two claims have reported the effect as done, one of them by such a mark: it may have happened
+	// twice. The flag stays set whatever happens to the entry.
 	Doubled       bool `protobuf:"varint,35,opt,name=doubled,proto3" json:"doubled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -960,7 +961,7 @@ func (x *AllowedChange) GetNeedsForce() bool {
 // GetEntryRequest names an entry, by its key or by the hash of its key.
 type GetEntryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The key. Required, but with `key_hash`.
+	// The key. Required, except with `key_hash`.
 	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// The 128-bit hash of the key, as logs and audit events show it: a UUID. Set either it or `key`.
 	KeyHash       string `protobuf:"bytes,2,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
@@ -1067,7 +1068,7 @@ func (x *GetEntryResponse) GetPolicyVersionInForce() int32 {
 	return 0
 }
 
-// EntryFilter selects entries of one consumer: those that fit all of what is given.
+// EntryFilter selects entries of one consumer: those that match every field that is set.
 type EntryFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The consumer. Required; at most 128 bytes.
@@ -1080,7 +1081,7 @@ type EntryFilter struct {
 	States []EntryState `protobuf:"varint,4,rep,packed,name=states,proto3,enum=idempotency.ledger.v1.EntryState" json:"states,omitempty"`
 	// Only entries that are parked for one of these causes; at most 5. Empty: all.
 	Causes []ParkCause `protobuf:"varint,5,rep,packed,name=causes,proto3,enum=idempotency.ledger.v1.ParkCause" json:"causes,omitempty"`
-	// Only entries whose lease and grace are over, and that nobody has claimed since.
+	// Only entries whose lease and grace are over, and that no client has claimed since.
 	Expired bool `protobuf:"varint,6,opt,name=expired,proto3" json:"expired,omitempty"`
 	// Only entries that were created at least this long ago, up to 10,000 days. The first page fixes
 	// the instant that it means.
@@ -1090,7 +1091,7 @@ type EntryFilter struct {
 	MaxAge *durationpb.Duration `protobuf:"bytes,8,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	// Only entries of this replay run, at most 64 bytes. Empty: only live ones.
 	ReplayRun string `protobuf:"bytes,9,opt,name=replay_run,json=replayRun,proto3" json:"replay_run,omitempty"`
-	// Only entries whose effect is `doubled`. They have an index: a page looks at them alone.
+	// Only entries whose effect is `doubled`. They have an index: a page reads them alone.
 	Doubled       bool `protobuf:"varint,10,opt,name=doubled,proto3" json:"doubled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1203,10 +1204,10 @@ type ListEntriesRequest struct {
 	Filter *EntryFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// In which order.
 	Order EntryOrder `protobuf:"varint,2,opt,name=order,proto3,enum=idempotency.ledger.v1.EntryOrder" json:"order,omitempty"`
-	// How many entries a page shall hold at the most: 1 to 1,000. Unset: 100.
+	// How many entries a page may hold at most: 1 to 1,000. Unset: 100.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Where to go on: the next_page_token of the page before, with the same filter and order. Empty:
-	// from the start.
+	// Where to continue: the next_page_token of the page before, with the same filter and order. Empty: from
+	// the start.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1275,7 +1276,7 @@ type ListEntriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entries, in the order asked for.
 	Entries []*Entry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// Where to go on. Empty: this was the last page.
+	// Where to continue. Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// The entries of this page that cannot be read (ENTRY_UNREADABLE), in the order asked for. They count towards
 	// `page_size`. An entry whose state or cause cannot be read is named whatever `states` and `causes` of the filter are.
@@ -1345,8 +1346,9 @@ func (x *ListEntriesResponse) GetLookedAtUntil() *timestamppb.Timestamp {
 	return nil
 }
 
-// UnreadableEntry names an entry that cannot be read: one of its columns holds what no version of the ledger has written.
-// Every call about it is answered ENTRY_UNREADABLE, until it is mended or deleted by its hash (DeleteEntry).
+// UnreadableEntry names an entry that cannot be read: one of its columns holds what no version of the ledger
+// has written. Every call about it is answered ENTRY_UNREADABLE, until it is repaired or deleted by its hash
+// (DeleteEntry).
 type UnreadableEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The 128-bit hash of its key, as logs and audit events show it: a UUID.
@@ -1413,13 +1415,14 @@ func (x *UnreadableEntry) GetCreatedAt() *timestamppb.Timestamp {
 // SummarizeEntriesRequest names the consumers whose entries are counted.
 type SummarizeEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The consumer; at most 128 bytes. Empty: all that have entries, by name; each of their replay runs by itself.
+	// The consumer; at most 128 bytes. Empty: all that have entries, by name; each of their replay runs
+	// separately.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
-	// How many consumers and runs a page shall hold at the most: 1 to 100. Unset: 20.
+	// How many consumers and runs a page may hold at most: 1 to 100. Unset: 20.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Where to go on: the next_page_token of the page before. Empty: from the start.
+	// Where to continue: the next_page_token of the page before. Empty: from the start.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Of `consumer`, this replay run, at most 64 bytes. Empty: what is live.
+	// The replay run of `consumer`, at most 64 bytes. Empty: its live entries.
 	ReplayRun     string `protobuf:"bytes,4,opt,name=replay_run,json=replayRun,proto3" json:"replay_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1488,9 +1491,9 @@ type SummarizeEntriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The consumers, by name.
 	Consumers []*ConsumerSummary `protobuf:"bytes,1,rep,name=consumers,proto3" json:"consumers,omitempty"`
-	// The instant of the store's clock that the ages are told of.
+	// The instant of the store's clock from which the ages are counted.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
-	// Where to go on. Empty: this was the last page.
+	// Where to continue. Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1554,10 +1557,10 @@ type ConsumerSummary struct {
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// The states that occur; PARKED once for each cause.
 	States []*StateSummary `protobuf:"bytes,2,rep,name=states,proto3" json:"states,omitempty"`
-	// How many claims are expired: lease and grace are over, and nobody has claimed since. Where IN_PROGRESS says
-	// `at_least`, those among the claims that were looked at.
+	// How many claims are expired: lease and grace are over, and no client has claimed since. Where IN_PROGRESS
+	// says `at_least`, those among the claims that were looked at.
 	Expired int64 `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`
-	// For how long the longest expired one has been so. Unset: none is.
+	// How long the longest expired claim has been expired. Unset if no claim is expired.
 	LongestExpired *durationpb.Duration `protobuf:"bytes,4,opt,name=longest_expired,json=longestExpired,proto3" json:"longest_expired,omitempty"`
 	// How many entries have at most one attempt left before they are parked, among those that were looked at.
 	NearExhaustion int64 `protobuf:"varint,5,opt,name=near_exhaustion,json=nearExhaustion,proto3" json:"near_exhaustion,omitempty"`
@@ -1565,8 +1568,8 @@ type ConsumerSummary struct {
 	Disabled bool `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// The replay run whose entries these are. Empty: the live ones.
 	ReplayRun string `protobuf:"bytes,7,opt,name=replay_run,json=replayRun,proto3" json:"replay_run,omitempty"`
-	// No new grants: the consumer is held (HoldConsumers). The prefix of the widest hold of it, empty if that is of all
-	// consumers. Unset: it is not held.
+	// No new grants: the consumer is held (HoldConsumers). The prefix of the widest hold that covers it, empty
+	// for the hold of all consumers. Unset: it is not held.
 	HeldBy *string `protobuf:"bytes,8,opt,name=held_by,json=heldBy,proto3,oneof" json:"held_by,omitempty"`
 	// How many entries have an effect that is `doubled`, whatever their state is: exactly.
 	Doubled       int64 `protobuf:"varint,9,opt,name=doubled,proto3" json:"doubled,omitempty"`
@@ -1672,7 +1675,7 @@ type StateSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state.
 	State EntryState `protobuf:"varint,1,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
-	// Of PARKED: why.
+	// The cause, if the state is PARKED.
 	Cause ParkCause `protobuf:"varint,2,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
 	// How many entries are in the state.
 	Count int64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
@@ -1774,12 +1777,12 @@ type RedriveEntryRequest struct {
 	ExpectedVersion int64 `protobuf:"varint,3,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
 	// Why, for the audit: 1 to 1,024 bytes. Required.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Also where the message could have its effect twice: see RedriveEntry.
+	// Allow it also where the message could have its effect twice: see RedriveEntry.
 	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
 	// Drop the pinned fingerprint, so that the next claim may bring another payload.
 	DropFingerprint bool `protobuf:"varint,6,opt,name=drop_fingerprint,json=dropFingerprint,proto3" json:"drop_fingerprint,omitempty"`
-	// Make the entry if there is none: for a message that was answered `outside_window` and shall be
-	// processed all the same. Not for a key with a `replay_run`, which has no window: ENTRY_NOT_FOUND.
+	// Make the entry if it does not exist: for a message that was answered `outside_window` and must be
+	// processed anyway. Not for a key with a `replay_run`, which has no window: ENTRY_NOT_FOUND.
 	Admit         bool `protobuf:"varint,7,opt,name=admit,proto3" json:"admit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2049,7 +2052,7 @@ func (x *ParkEntryResponse) GetReplayed() bool {
 	return false
 }
 
-// ResolveEntryRequest says what became of a message.
+// ResolveEntryRequest states the outcome of a message.
 type ResolveEntryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key. Required.
@@ -2062,14 +2065,13 @@ type ResolveEntryRequest struct {
 	ExpectedVersion int64 `protobuf:"varint,3,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
 	// Why, for the audit: 1 to 1,024 bytes. Required.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Also where the message could have its effect twice: see ResolveEntry.
+	// Allow it also where the message could have its effect twice: see ResolveEntry.
 	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
-	// What became of it: ENTRY_STATE_COMPLETED, ENTRY_STATE_FAILED_TERMINAL or ENTRY_STATE_RECEIVED.
-	// Required.
+	// The outcome: ENTRY_STATE_COMPLETED, ENTRY_STATE_FAILED_TERMINAL or ENTRY_STATE_RECEIVED. Required.
 	State EntryState `protobuf:"varint,6,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
-	// For COMPLETED: what later deliveries shall be answered; at most 16 KiB.
+	// For COMPLETED: what later deliveries are answered; at most 16 KiB.
 	Result []byte `protobuf:"bytes,7,opt,name=result,proto3" json:"result,omitempty"`
-	// How you know: for COMPLETED and RECEIVED it goes to the audit beside the reason, for
+	// How you know: for COMPLETED and RECEIVED it goes to the audit together with the reason, for
 	// FAILED_TERMINAL it is also the entry's error. At most 2 KiB; longer is truncated with a mark.
 	Evidence      string `protobuf:"bytes,8,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2230,7 +2232,8 @@ type DeleteEntryRequest struct {
 	ExpectedVersion int64 `protobuf:"varint,3,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
 	// Why, for the audit: 1 to 1,024 bytes. Required.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Also where a later delivery would have its effect again: see DeleteEntry. Required with `key_hash`.
+	// Allow it also where a later delivery would have its effect again: see DeleteEntry. Required with
+	// `key_hash`.
 	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
 	// The 128-bit hash of the key of an entry that cannot be read, as ListEntries and RedriveEntries name it: a UUID. Set
 	// either it or `key`.
@@ -2369,13 +2372,13 @@ type RedriveEntriesRequest struct {
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Why, for the audit: 1 to 1,024 bytes. Required.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Change nothing, and say what would be done.
+	// Change nothing, and report what would be done.
 	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// How many entries a second at the most: 1 to 1,000. Unset: 100.
+	// The maximum number of entries per second: 1 to 1,000. Unset: 100.
 	Rate int32 `protobuf:"varint,5,opt,name=rate,proto3" json:"rate,omitempty"`
-	// How many entries the operation redrives at the most, whatever of it was done by earlier calls: 1 to
-	// 1,000,000. Unset: 10,000. Of calls of one operation that are at work at the same moment, each but the
-	// first may pass it by up to 100.
+	// The maximum number of entries that the operation redrives, including those of earlier calls: 1 to
+	// 1,000,000. Unset: 10,000. Where calls of one operation run concurrently, each except the first may exceed
+	// it by up to 100.
 	Maximum int32 `protobuf:"varint,6,opt,name=maximum,proto3" json:"maximum,omitempty"`
 	// Drop the pinned fingerprints, so that the next claims may bring other payloads.
 	DropFingerprint bool `protobuf:"varint,7,opt,name=drop_fingerprint,json=dropFingerprint,proto3" json:"drop_fingerprint,omitempty"`
@@ -2462,17 +2465,17 @@ func (x *RedriveEntriesRequest) GetDropFingerprint() bool {
 	return false
 }
 
-// RedriveEntriesResponse tells how far the operation is; the last message of the stream is `finished`.
+// RedriveEntriesResponse reports the progress of the operation; the last message of the stream has `finished` set.
 type RedriveEntriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What became of the entries since the response before; at most 1,000.
+	// The outcomes of the entries since the response before; at most 1,000.
 	Outcomes []*RedriveOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	// How many entries were redriven by this operation, by earlier calls too. Of a dry run: would be.
+	// How many entries were redriven by this operation, by earlier calls too. In a dry run: how many would be.
 	Redriven int64 `protobuf:"varint,2,opt,name=redriven,proto3" json:"redriven,omitempty"`
 	// How many entries were refused in this call.
 	Refused int64 `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
-	// How many entries the operation can still redrive at the most: as many as stand in the states of the
-	// filter, and no more than `maximum` allows.
+	// The maximum number of entries that the operation can still redrive: the number of entries in the states
+	// of the filter, as far as `maximum` allows.
 	AtMostLeft int64 `protobuf:"varint,4,opt,name=at_most_left,json=atMostLeft,proto3" json:"at_most_left,omitempty"`
 	// There is nothing more to do.
 	Finished bool `protobuf:"varint,5,opt,name=finished,proto3" json:"finished,omitempty"`
@@ -2554,18 +2557,18 @@ func (x *RedriveEntriesResponse) GetMaximumReached() bool {
 	return false
 }
 
-// RedriveOutcome is what became of one entry.
+// RedriveOutcome is the outcome of one entry.
 type RedriveOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key. Unset: the entry cannot be read (`rejected` says ENTRY_UNREADABLE), and `key_hash` names it.
 	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// The state that it was in. Unset where the entry cannot be read.
 	State EntryState `protobuf:"varint,2,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
-	// Of PARKED: why.
+	// The cause, if that state was PARKED.
 	Cause ParkCause `protobuf:"varint,3,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
-	// It was redriven. Of a dry run: it would be.
+	// It was redriven. In a dry run: it would be.
 	Redriven bool `protobuf:"varint,4,opt,name=redriven,proto3" json:"redriven,omitempty"`
-	// Why not. VERSION_MISMATCH: somebody else changed it meanwhile.
+	// Why it was not redriven. VERSION_MISMATCH: it was changed meanwhile.
 	Rejected *Rejected `protobuf:"bytes,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	// Its effect may have happened: `Entry.effect_doubtful` of the entry as it was; also where the entry cannot be read.
 	EffectDoubtful bool `protobuf:"varint,6,opt,name=effect_doubtful,json=effectDoubtful,proto3" json:"effect_doubtful,omitempty"`
@@ -2727,7 +2730,7 @@ type ImportedEntry struct {
 	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// When it was processed; its retention counts from then. Unset, or later than the store's clock: now.
 	CompletedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
-	// What later deliveries shall be answered; at most 16 KiB.
+	// What later deliveries are answered; at most 16 KiB.
 	Result []byte `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	// The digest of its payload, to compare later deliveries with; at most 64 bytes: that of
 	// `ClaimRequest.fingerprint`.
@@ -2801,7 +2804,7 @@ type ImportEntriesResponse struct {
 	Stored int64 `protobuf:"varint,1,opt,name=stored,proto3" json:"stored,omitempty"`
 	// How many were COMPLETED already, and stay as they are.
 	AlreadyCompleted int64 `protobuf:"varint,2,opt,name=already_completed,json=alreadyCompleted,proto3" json:"already_completed,omitempty"`
-	// How many were not stored since their retention is over: they would be forgotten at once.
+	// How many were not stored since their retention is over: they would be purged immediately.
 	RetentionOver int64 `protobuf:"varint,3,opt,name=retention_over,json=retentionOver,proto3" json:"retention_over,omitempty"`
 	// What was refused.
 	Rejections    []*ImportRejection `protobuf:"bytes,4,rep,name=rejections,proto3" json:"rejections,omitempty"`
@@ -2867,12 +2870,12 @@ func (x *ImportEntriesResponse) GetRejections() []*ImportRejection {
 	return nil
 }
 
-// ImportRejection is why one entry was not stored.
+// ImportRejection states why one entry was not stored.
 type ImportRejection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which one of the message, from 0 on.
+	// The index of the entry in the message, from 0 on.
 	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Why. STATE_NOT_ALLOWED: there is an entry that is not COMPLETED; `current_state` tells which.
+	// Why. STATE_NOT_ALLOWED: the key has an entry that is not COMPLETED; `current_state` is its state.
 	Rejected      *Rejected `protobuf:"bytes,2,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2929,7 +2932,7 @@ type AuditEvent struct {
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// When, by the store's clock.
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// Who, as authenticated; `anonymous` where authentication is off.
+	// The authenticated operator; `anonymous` where authentication is off.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// What: REDRIVE, PARK, RESOLVE_COMPLETED, RESOLVE_FAILED_TERMINAL, RESOLVE_RECEIVED, DELETE,
 	// REDRIVE_ENTRIES, IMPORT_ENTRIES, SET_POLICY, DELETE_POLICY, RAISE_TOKEN_OFFSET, HOLD_CONSUMERS, RESUME_CONSUMERS,
@@ -2941,12 +2944,12 @@ type AuditEvent struct {
 	KeyHash string `protobuf:"bytes,6,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
 	// Why.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What stood there before, as a JSON object without payloads. Empty: nothing. A policy is written without
-	// the fields that are at their default, and with a `version`: the one that was expected.
+	// The state before the change, as a JSON object without payloads. Empty if there was none. A policy is
+	// written without the fields that are at their default, and with a `version`: the one that was expected.
 	BeforeJson string `protobuf:"bytes,8,opt,name=before_json,json=beforeJson,proto3" json:"before_json,omitempty"`
-	// What stood there after. Empty: nothing. Of a policy with the `version` that it has, and with the
-	// `update_mask` of the request, where it had one. Of an entry with the `force` and the `evidence` of the request,
-	// which are all that stands there after DELETE.
+	// The state after the change. Empty if there is none. A policy is written with its `version`, and with the
+	// `update_mask` of the request, where it had one. An entry is written with the `force` and the `evidence`
+	// of the request; after DELETE there are only these.
 	AfterJson     string `protobuf:"bytes,9,opt,name=after_json,json=afterJson,proto3" json:"after_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3053,10 +3056,10 @@ type ListAuditEventsRequest struct {
 	// Only those that concern this entry, present or deleted; then the consumer, if given, must be its own.
 	// Unset: all.
 	Key *EntryKey `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// How many events a page shall hold at the most: 1 to 1,000. Unset: 100.
+	// How many events a page may hold at most: 1 to 1,000. Unset: 100.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Where to go on: the next_page_token of the page before, with the same filter. Empty: from the
-	// newest on.
+	// Where to continue: the next_page_token of the page before, with the same filter. Empty: from the newest
+	// on.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3125,7 +3128,7 @@ type ListAuditEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The events, newest first.
 	Events []*AuditEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Where to go on. Empty: this was the last page.
+	// Where to continue. Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3175,8 +3178,8 @@ func (x *ListAuditEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// BackoffPolicy says when the next attempt is due after a failure: initial times multiplier for each attempt
-// before, at most max, less up to the share `jitter`.
+// BackoffPolicy determines when the next attempt is due after a failure: initial times multiplier for each
+// attempt before, at most max, less up to the share `jitter`.
 type BackoffPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The wait after the first failed attempt: up to `max`.
@@ -3185,8 +3188,8 @@ type BackoffPolicy struct {
 	Multiplier *float64 `protobuf:"fixed64,2,opt,name=multiplier,proto3,oneof" json:"multiplier,omitempty"`
 	// The longest wait: up to 30 days.
 	Max *durationpb.Duration `protobuf:"bytes,3,opt,name=max,proto3" json:"max,omitempty"`
-	// The share of a wait that may be taken away, so that not all come back at once; it never lengthens a wait:
-	// 0 to 1.
+	// The share of a wait that may be taken away, so that not all clients retry at the same time; it never
+	// lengthens a wait: 0 to 1.
 	Jitter        *float64 `protobuf:"fixed64,4,opt,name=jitter,proto3,oneof" json:"jitter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3250,31 +3253,31 @@ func (x *BackoffPolicy) GetJitter() float64 {
 	return 0
 }
 
-// Policy is the rules of one consumer.
+// Policy has the rules of one consumer.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lease of a Claim that asks for none: 1 s to `max_lease`.
+	// The lease of a Claim that asks for no lease: 1 s to `max_lease`.
 	Lease *durationpb.Duration `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Longer leases are clamped to it: 1 s to 30 days.
 	MaxLease *durationpb.Duration `protobuf:"bytes,2,opt,name=max_lease,json=maxLease,proto3" json:"max_lease,omitempty"`
-	// For how long a claim may be held, renewals included: `max_lease` to 400 days.
+	// How long a claim may be held, renewals included: `max_lease` to 400 days.
 	MaxHold *durationpb.Duration `protobuf:"bytes,3,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
-	// For how long after a lease nobody else is granted the key: up to 1 hour.
+	// How long after a lease the key is granted to no other claim: up to 1 hour.
 	ReclaimGrace *durationpb.Duration `protobuf:"bytes,4,opt,name=reclaim_grace,json=reclaimGrace,proto3" json:"reclaim_grace,omitempty"`
-	// What the next Claim finds when lease and grace are over.
+	// What the next Claim does when lease and grace are over.
 	OnExpiry OnExpiry `protobuf:"varint,5,opt,name=on_expiry,json=onExpiry,proto3,enum=idempotency.ledger.v1.OnExpiry" json:"on_expiry,omitempty"`
-	// How many attempts: up to 1,000,000; 0 is no limit.
+	// How many attempts: up to 1,000,000; 0 means no limit.
 	MaxAttempts *int32 `protobuf:"varint,6,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// When the next attempt is due.
 	Backoff *BackoffPolicy `protobuf:"bytes,7,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	// For how long a completed entry is kept, from its completion: 1 hour to 3,650 days.
+	// How long a completed entry is kept, from its completion: 1 hour to 3,650 days.
 	Retention *durationpb.Duration `protobuf:"bytes,8,opt,name=retention,proto3" json:"retention,omitempty"`
-	// The same of a terminally failed entry: `retention` to 3,650 days.
+	// The same for a terminally failed entry: `retention` to 3,650 days.
 	FailedRetention *durationpb.Duration `protobuf:"bytes,9,opt,name=failed_retention,json=failedRetention,proto3" json:"failed_retention,omitempty"`
-	// The same of one that nobody claims any more and whose effect is in no doubt: not below
+	// The same for an entry that no client claims any more and whose effect is not in doubt: not below
 	// `retention` and `max_redelivery_window`, up to 3,650 days.
 	AbandonedRetention *durationpb.Duration `protobuf:"bytes,10,opt,name=abandoned_retention,json=abandonedRetention,proto3" json:"abandoned_retention,omitempty"`
-	// For how long results are handed out, from the completion: up to `retention`. Then `completed` says
+	// How long results are returned, from the completion: up to `retention`. After that `completed` has
 	// `result_expired`.
 	ResultRetention *durationpb.Duration `protobuf:"bytes,11,opt,name=result_retention,json=resultRetention,proto3" json:"result_retention,omitempty"`
 	// The longest time after which a message can still be delivered again: the broker's retention,
@@ -3282,21 +3285,22 @@ type Policy struct {
 	// `accepted_risk` says why. Up to 3,650 days; 0: not stated, which a server with `require_redelivery_window`
 	// refuses with INVALID_FIELD.
 	MaxRedeliveryWindow *durationpb.Duration `protobuf:"bytes,12,opt,name=max_redelivery_window,json=maxRedeliveryWindow,proto3" json:"max_redelivery_window,omitempty"`
-	// Why a retention below the redelivery window is accepted. Empty: it is not.
+	// Why a retention below the redelivery window is accepted. Empty: it is not accepted.
 	AcceptedRisk string `protobuf:"bytes,13,opt,name=accepted_risk,json=acceptedRisk,proto3" json:"accepted_risk,omitempty"`
 	// How fingerprints are treated: VERIFY compares where both sides have one, IGNORE never does, REQUIRE also
 	// refuses a Claim without one.
 	Fingerprint FingerprintMode `protobuf:"varint,14,opt,name=fingerprint,proto3,enum=idempotency.ledger.v1.FingerprintMode" json:"fingerprint,omitempty"`
 	// No new grants: the hold switch. Settlements, replays and final verdicts still work.
 	Disabled *bool `protobuf:"varint,15,opt,name=disabled,proto3,oneof" json:"disabled,omitempty"`
-	// How many Claims each server takes a second for this consumer: 1 to 1,000,000; 0 is no limit. More are
-	// refused with QUOTA_EXCEEDED; as many as a second brings may come at once. Settlements are not counted.
+	// The maximum number of Claims that each server accepts per second for this consumer: 1 to 1,000,000; 0
+	// means no limit. More are refused with QUOTA_EXCEEDED; a burst of one second's number is allowed.
+	// Settlements are not counted.
 	ClaimsPerSecond *int32 `protobuf:"varint,16,opt,name=claims_per_second,json=claimsPerSecond,proto3,oneof" json:"claims_per_second,omitempty"`
-	// Whether a Claim must say when its message was made: OPTIONAL, or REQUIRE, which refuses one that does not
-	// say it with INVALID_FIELD.
+	// Whether a Claim must state when its message was made: OPTIONAL, or REQUIRE, which refuses a Claim without
+	// it with INVALID_FIELD.
 	OccurredAt OccurredAtMode `protobuf:"varint,17,opt,name=occurred_at,json=occurredAt,proto3,enum=idempotency.ledger.v1.OccurredAtMode" json:"occurred_at,omitempty"`
-	// What replay runs may be created: FORBID, SUPPRESS, or REBUILD. A run keeps what it was created under; but where
-	// it is FORBID by now, no run grants anything more.
+	// Which replay runs may be created: FORBID, SUPPRESS, or REBUILD. A run keeps the mode that it was created
+	// with; but while this is FORBID, no run grants anything more.
 	Replay ReplayMode `protobuf:"varint,18,opt,name=replay,proto3,enum=idempotency.ledger.v1.ReplayMode" json:"replay,omitempty"`
 	// The largest result of a Complete that is stored, in bytes: up to the server's `result_bytes_max`, which holds where this
 	// is 0. A larger one is dropped (`result_dropped`).
@@ -3666,7 +3670,7 @@ func (x *GetPolicyResponse) GetPolicy() *ConsumerPolicy {
 // ListPoliciesRequest asks for all policies.
 type ListPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many policies a page shall hold at the most: 1 to 1,000. Unset: 100.
+	// How many policies a page may hold at most: 1 to 1,000. Unset: 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Where to go on: the next_page_token of the page before. Empty: from the start.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -4233,7 +4237,7 @@ type ListPolicyVersionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The consumer. Required; at most 128 bytes.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
-	// How many versions a page shall hold at the most: 1 to 1,000. Unset: 100.
+	// How many versions a page may hold at most: 1 to 1,000. Unset: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Where to go on: the next_page_token of the page before. Empty: from the newest on.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -4399,7 +4403,7 @@ type GetRetentionStatusResponse struct {
 	FallingBehind bool `protobuf:"varint,4,opt,name=falling_behind,json=fallingBehind,proto3" json:"falling_behind,omitempty"`
 	// What each server did, the latest first; those that were not heard of for a day are left out.
 	Workers []*PurgeWorker `protobuf:"bytes,5,rep,name=workers,proto3" json:"workers,omitempty"`
-	// The instant of the store's clock that the ages are told of.
+	// The instant of the store's clock from which the ages are counted.
 	AsOf          *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4775,7 +4779,7 @@ type ReplayRun struct {
 	// When it is over by itself, to the millisecond. A change of policy that shortens the consumer's retention may bring
 	// it nearer; nothing ever puts it off.
 	EndsAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
-	// When it was closed, to the millisecond. Unset: nobody has closed it.
+	// When it was closed, to the millisecond. Unset: it is not closed.
 	ClosedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
 	// Who created it, as authenticated.
 	Actor string `protobuf:"bytes,8,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -5159,7 +5163,7 @@ type ListReplayRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The consumer. Required; at most 128 bytes.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
-	// How many runs a page shall hold at the most: 1 to 100. Unset: 20.
+	// How many runs a page may hold at most: 1 to 100. Unset: 20.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Where to go on: the next_page_token of the page before. Empty: from the start.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -5223,7 +5227,7 @@ type ListReplayRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The runs, by name.
 	Runs []*ReplayRun `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
-	// The instant of the store's clock of which all is told, to the millisecond.
+	// The instant of the store's clock of all these figures, to the millisecond.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// Where to go on. Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`

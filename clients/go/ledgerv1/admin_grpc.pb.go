@@ -50,39 +50,41 @@ const (
 //
 // AdminService is what operators call: it shows what the ledger holds, and mends it.
 //
-// Each change names the version of the entry that the operator looked at (GetEntry tells it), so
-// that nothing is changed that somebody else changed meanwhile; a reason; and a request_id of the
-// operator's own, so that it can be repeated safely: a repeat changes nothing and answers
-// `replayed`. An id belongs to the consumer of its request: operators of other consumers may use the same one.
-// Each change is written together with its audit event, or not at all. What a change refuses
-// without `force` it allows with it, and the audit says so.
+// Each change names the version of the entry that the operator looked at (GetEntry tells it), so that nothing
+// is changed that another caller changed meanwhile; a reason; and a request_id that the operator chooses, so
+// that it can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
+// consumer of its request: operators of other consumers may use the same one. Each change is written together
+// with its audit event, or not at all. What a change refuses without `force` it allows with it, and the audit
+// records that.
 //
 // A page_token is a next_page_token of the same call with the same request, `page_size` aside: at most 2,048 bytes. Any
 // other text is refused with INVALID_FIELD.
 //
-// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-// OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN (only of a call that changes something);
-// DEADLINE_EXCEEDED; CANCELLED; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a
-// limit of the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+// TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN (only of a call that changes
+// something); DEADLINE_EXCEEDED; CANCELLED; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+// QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+// lists its own errors in addition.
 type AdminServiceClient interface {
-	// GetEntry shows one entry: all that is known of it but its token and claim_id, so that
-	// nobody can settle a claim with what an operator sees.
+	// GetEntry shows one entry: all that is known of it but its token and claim_id, so that no one can settle a
+	// claim with what an operator sees.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
 	GetEntry(ctx context.Context, in *GetEntryRequest, opts ...grpc.CallOption) (*GetEntryResponse, error)
 	// ListEntries pages through the entries of one consumer in the order of their creation. A page may
 	// hold fewer entries than asked for, even none, while there are more: at most 1,000 entries are looked at for one page
 	// where the filter leaves some out. Go on until next_page_token is empty. An entry that does not change while the pages
 	// are read is shown exactly once if it fits the filter; one that changes is shown once, or not at all.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this filter and order did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
+	// give).
 	ListEntries(ctx context.Context, in *ListEntriesRequest, opts ...grpc.CallOption) (*ListEntriesResponse, error)
-	// SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since
-	// when, and what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that they say
-	// `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a sample in
-	// a ledger of more than 4,000 entries; its count says so.
+	// SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since when, and
+	// what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
+	// they say `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a
+	// sample in a ledger of more than 4,000 entries; its count has `estimated` set.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	SummarizeEntries(ctx context.Context, in *SummarizeEntriesRequest, opts ...grpc.CallOption) (*SummarizeEntriesResponse, error)
 	// RedriveEntry makes an entry claimable again, now: RECEIVED with no attempts used. The claim that
 	// it had is forgotten: its token no longer settles anything. If that claim was never settled,
@@ -91,15 +93,15 @@ type AdminServiceClient interface {
 	// Allowed from PARKED, FAILED_TERMINAL, FAILED_RETRYABLE, RECEIVED and an expired IN_PROGRESS; with
 	// `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not over.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND (but with `admit`); VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION;
+	// Its own errors: ENTRY_NOT_FOUND (but with `admit`); VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION;
 	// ENTRY_UNREADABLE; STORE_CLOCK_BEHIND and STORE_CLOCK_AHEAD (only where `admit` would make the entry).
 	RedriveEntry(ctx context.Context, in *RedriveEntryRequest, opts ...grpc.CallOption) (*RedriveEntryResponse, error)
-	// ParkEntry stops grants until somebody redrives or resolves the entry. A claim that is open keeps
-	// its token: its holder's Complete still counts.
+	// ParkEntry stops grants until an operator redrives or resolves the entry. A claim that is open keeps its
+	// token: its holder's Complete still counts.
 	//
 	// Allowed from RECEIVED, IN_PROGRESS and FAILED_RETRYABLE.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ParkEntry(ctx context.Context, in *ParkEntryRequest, opts ...grpc.CallOption) (*ParkEntryResponse, error)
 	// ResolveEntry records what became of the message: the effect happened (COMPLETED), it will never
 	// succeed (FAILED_TERMINAL), or it did not happen (RECEIVED: due now, no attempts used, and no
@@ -108,7 +110,7 @@ type AdminServiceClient interface {
 	// With `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not
 	// over; then RECEIVED keeps `effect_unknown`, since the holder may be at work.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ResolveEntry(ctx context.Context, in *ResolveEntryRequest, opts ...grpc.CallOption) (*ResolveEntryResponse, error)
 	// DeleteEntry forgets an entry for good (erasure): a later delivery of the message is new. The
 	// audit keeps that it was deleted, by whom and why, the consumer, and the hash of its key, but not
@@ -122,13 +124,13 @@ type AdminServiceClient interface {
 	// ENTRY_UNREADABLE, until the column is set right. An entry that can be read is refused there with STATE_NOT_ALLOWED:
 	// delete it by its key.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the last
-	// grant, redrive or resolve); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the
+	// last grant, redrive or resolve); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
 	DeleteEntry(ctx context.Context, in *DeleteEntryRequest, opts ...grpc.CallOption) (*DeleteEntryResponse, error)
-	// RedriveEntries redrives all entries that fit a filter, one by one, each with an audit event of its
-	// own, at a bounded rate. It takes the entries that were last changed before the operation began:
-	// what is parked again meanwhile is left for another operation. Nothing is forced: entries that
-	// RedriveEntry would refuse without `force` are refused one by one, and listed as such.
+	// RedriveEntries redrives all entries that fit a filter, one by one, each with its own audit event, at a
+	// bounded rate. It takes the entries that were last changed before the operation began: what is parked
+	// again meanwhile is left for another operation. Nothing is forced: entries that RedriveEntry would refuse
+	// without `force` are refused one by one, and listed as such.
 	//
 	// A server works on five pages or entries of bulk redrives and messages of imports at the same time, and on two pages
 	// of dry runs, shared fairly between principals: while n of them work or wait, each has at most 5/n places, and at
@@ -138,13 +140,13 @@ type AdminServiceClient interface {
 	// done, when the caller goes away, the server drains, or the stream breaks. The same request with
 	// the same operation_id goes on from there: no entry is redriven twice by one operation.
 	//
-	// Errors of its own: INVALID_FIELD (also for an operation_id that was used for another request); OVERLOADED (also
-	// amid the stream: this principal has 64 imports and bulk redrives open on the server, 256 requests of all
-	// principals wait for a place, or none was free for 10 seconds); DRAINING (also amid the stream). An entry
-	// that cannot be redriven is an outcome with a `rejected` of its own: STATE_NOT_ALLOWED; VERSION_MISMATCH;
-	// ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (several callers change this entry); INTERNAL (see
-	// the log of the server). After DRAINING (another server answers), OVERLOADED (later), STORE_UNAVAILABLE (later)
-	// and OUTCOME_UNKNOWN (at once) the same request goes on.
+	// Its own errors: INVALID_FIELD (also for an operation_id that was used for another request); OVERLOADED
+	// (also amid the stream: this principal has 64 imports and bulk redrives open on the server, 256 requests
+	// of all principals wait for a place, or none was free for 10 seconds); DRAINING (also amid the stream). An
+	// entry that cannot be redriven is an outcome with its own `rejected`: STATE_NOT_ALLOWED; VERSION_MISMATCH;
+	// ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (several callers change this entry);
+	// INTERNAL (see the log of the server). After DRAINING (another server answers), OVERLOADED (later),
+	// STORE_UNAVAILABLE (later) and OUTCOME_UNKNOWN (immediately) the same request goes on.
 	RedriveEntries(ctx context.Context, in *RedriveEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RedriveEntriesResponse], error)
 	// ImportEntries stores messages that were processed before the ledger was there, or that it has
 	// lost, as COMPLETED. Each message of the request stream is answered by one of the response
@@ -155,31 +157,31 @@ type AdminServiceClient interface {
 	// A message has one of the server's five places for imports and bulk redrives while it is stored, shared fairly
 	// between principals (RedriveEntries). It does not keep the place while it waits for the next message.
 	//
-	// Each message that stores anything writes, in the same transaction, one audit event for each consumer of which it
-	// stores entries. The event tells how many entries of that consumer, not which: an imported entry is one that is closed
-	// by OPERATOR and has no event of its own.
+	// Each message that stores anything writes, in the same transaction, one audit event for each consumer of
+	// which it stores entries. The event tells how many entries of that consumer, not which: an imported entry
+	// is one that is closed by OPERATOR and has no separate event.
 	//
-	// Errors of its own: INVALID_FIELD (also for an operation_id that was used for another reason or operation);
-	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 entries in a message); OVERLOADED
-	// (also where this principal has 64 imports and bulk redrives open on the server; where 256 requests of all
-	// principals wait for a place, or none was free for 10 seconds; or where an import loses too often against claims);
-	// DEADLINE_EXCEEDED (also where for a minute no message came, or no answer was read). What was
-	// answered is stored. An entry that cannot be imported is refused in the answer, with a `rejected` of its own:
-	// INVALID_FIELD (of this entry); STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: INVALID_FIELD (also for an operation_id that was used for another reason or operation);
+	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 entries in a message);
+	// OVERLOADED (also where this principal has 64 imports and bulk redrives open on the server; where 256
+	// requests of all principals wait for a place, or none was free for 10 seconds; or where an import loses
+	// too often against claims); DEADLINE_EXCEEDED (also where for a minute no message came, or no answer was
+	// read). What was answered is stored. An entry that cannot be imported is refused in the answer, with its
+	// own `rejected`: INVALID_FIELD (of this entry); STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ImportEntries(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportEntriesRequest, ImportEntriesResponse], error)
 	// GetPolicy shows the policy that is in force for a consumer, and where it comes from.
 	//
-	// Errors of its own: none.
+	// Its own errors: none.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
-	// ListPolicies shows the policies of all consumers that have one of their own, by name.
+	// ListPolicies shows the policies of all consumers that have their own, by name.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
-	// SetPolicy changes the policy of one consumer, or gives it one of its own. It is checked as a
-	// whole, kept as a new version, in force on this replica when the call returns, and on all others within
-	// 10 seconds of that, by the store's clock: usually after about a second, and a replica that stands still or
-	// cannot read the policies grants nothing by older ones beyond the 10 seconds. Entries keep what was fixed
-	// when they were claimed: grace, max_hold, on_expiry and retention.
+	// SetPolicy changes the policy of one consumer, or gives it its own policy. It is checked as a whole, kept
+	// as a new version, in force on this replica when the call returns, and on all others within 10 seconds of
+	// that, by the store's clock: usually after about a second, and a replica that stands still or cannot read
+	// the policies grants nothing by older ones beyond the 10 seconds. Entries keep what was fixed when they
+	// were claimed: grace, max_hold, on_expiry and retention.
 	//
 	// While an upgrade is under way, a policy that uses a field or a word which replicas of the older version
 	// cannot read is refused with STATE_NOT_ALLOWED: it would stop the consumer there. It is accepted once no
@@ -191,49 +193,50 @@ type AdminServiceClient interface {
 	// With `validate_only` it writes nothing, neither a version nor an audit event: it checks the request
 	// in the same way, and answers what would become of the policy.
 	//
-	// Errors of its own: RETENTION_TOO_SHORT; VERSION_MISMATCH; STATE_NOT_ALLOWED; POLICY_UNREADABLE (a newer server set
-	// the policy, and this one cannot read it: DeletePolicy is possible).
+	// Its own errors: RETENTION_TOO_SHORT; VERSION_MISMATCH; STATE_NOT_ALLOWED; POLICY_UNREADABLE (a newer
+	// server set the policy, and this one cannot read it: DeletePolicy is possible).
 	SetPolicy(ctx context.Context, in *SetPolicyRequest, opts ...grpc.CallOption) (*SetPolicyResponse, error)
 	// DeletePolicy takes a consumer's policy back: the one of the server's configuration, or its
 	// default, is in force again. Its history stays, and so does what must not come back as new.
 	//
-	// Errors of its own: POLICY_NOT_FOUND; VERSION_MISMATCH.
+	// Its own errors: POLICY_NOT_FOUND; VERSION_MISMATCH.
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
 	// ListPolicyVersions pages through what was ever set for a consumer, newest first.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListPolicyVersions(ctx context.Context, in *ListPolicyVersionsRequest, opts ...grpc.CallOption) (*ListPolicyVersionsResponse, error)
 	// ListAuditEvents pages through what operators did, newest first. Events are kept for
 	// `audit_retention` of the server's configuration, a year by default; the ids of requests whose
 	// events are gone are forgotten with them.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this filter did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter did not give).
 	ListAuditEvents(ctx context.Context, in *ListAuditEventsRequest, opts ...grpc.CallOption) (*ListAuditEventsResponse, error)
 	// GetRetentionStatus tells how the purge keeps up: what waits for it, for how long, and what each
 	// server did recently.
 	//
-	// Errors of its own: none.
+	// Its own errors: none.
 	GetRetentionStatus(ctx context.Context, in *GetRetentionStatusRequest, opts ...grpc.CallOption) (*GetRetentionStatusResponse, error)
 	// CreateReplayRun registers a replay run of a consumer: a namespace of its entries, in which a replay is
 	// deduplicated by itself (REBUILD), or has no effects at all (SUPPRESS), as the consumer's policy says then. It is
 	// in force on this server when the call returns, and on all others within 10 seconds of that. A name is used
 	// once: no run ever opens again, and none has entries of another one.
 	//
-	// Errors of its own: REPLAY_FORBIDDEN; POLICY_UNREADABLE; STATE_NOT_ALLOWED (the name was used before; a server
-	// that was heard of within the last five minutes does not know replay runs; or the bound is reached). The bound is not reached while the
-	// consumer has fewer than 1,000 runs that count, and the consumer and the calling principal, which has created runs of
-	// whichever consumers, each have less than half of what the others leave free of 10,000. A run counts until the purge
-	// has taken all of its entries; a run without entries, until an hour after its end.
+	// Its own errors: REPLAY_FORBIDDEN; POLICY_UNREADABLE; STATE_NOT_ALLOWED (the name was used before; a
+	// server that was heard of within the last five minutes does not know replay runs; or the bound is
+	// reached). The bound is not reached while the consumer has fewer than 1,000 runs that count, and the
+	// consumer and the calling principal, which has created runs of whichever consumers, each have less than
+	// half of what the others leave free of 10,000. A run counts until the purge has taken all of its entries;
+	// a run without entries, until an hour after its end.
 	CreateReplayRun(ctx context.Context, in *CreateReplayRunRequest, opts ...grpc.CallOption) (*CreateReplayRunResponse, error)
 	// CloseReplayRun ends a run before its time: nothing more is granted or suppressed in it, on this server when the
 	// call returns, and on all others within 10 seconds of that. What was granted can still be settled.
 	//
-	// Errors of its own: REPLAY_RUN_UNKNOWN; REPLAY_RUN_CLOSED (it is closed or over already).
+	// Its own errors: REPLAY_RUN_UNKNOWN; REPLAY_RUN_CLOSED (it is closed or over already).
 	CloseReplayRun(ctx context.Context, in *CloseReplayRunRequest, opts ...grpc.CallOption) (*CloseReplayRunResponse, error)
 	// ListReplayRuns shows the runs of a consumer by name, with what their entries have come to. It shows those that
 	// are over, too.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListReplayRuns(ctx context.Context, in *ListReplayRunsRequest, opts ...grpc.CallOption) (*ListReplayRunsResponse, error)
 	// HoldConsumers stops new grants for all consumers, or for the consumers whose names begin with a prefix; also for
 	// consumers that no call has named yet. A Claim that would be granted is answered CONSUMER_DISABLED, as where the consumer's
@@ -241,37 +244,38 @@ type AdminServiceClient interface {
 	// is in force on this server when the call returns, and on all others within 10 seconds of that. It lasts until
 	// ResumeConsumers ends it. It needs `admin` on every consumer that it holds: on the prefix, or on `*` for all.
 	//
-	// Errors of its own: STATE_NOT_ALLOWED (a hold on the same prefix is in force; 100 holds of prefixes are in force, or 50
-	// of this principal, where that of all consumers is not counted; or a server that was heard of within the last five
-	// minutes does not know holds).
+	// Its own errors: STATE_NOT_ALLOWED (a hold on the same prefix is in force; 100 holds of prefixes are in
+	// force, or 50 of this principal, where that of all consumers is not counted; or a server that was heard of
+	// within the last five minutes does not know holds).
 	HoldConsumers(ctx context.Context, in *HoldConsumersRequest, opts ...grpc.CallOption) (*HoldConsumersResponse, error)
 	// ResumeConsumers ends a hold, whichever principal has placed it: on this server when the call returns, and on all
 	// others within 10 seconds of that. Another hold of the same consumers, and policies that are `disabled`, stay in
 	// force. It needs `admin` on every consumer that is held: on the prefix, or on `*` for all.
 	//
-	// Errors of its own: STATE_NOT_ALLOWED (no hold on exactly this prefix is in force).
+	// Its own errors: STATE_NOT_ALLOWED (no hold on exactly this prefix is in force).
 	ResumeConsumers(ctx context.Context, in *ResumeConsumersRequest, opts ...grpc.CallOption) (*ResumeConsumersResponse, error)
 	// ListHolds shows the holds in force of the consumers whose names begin with a prefix, or of all. It needs `read` on the
 	// prefix, or on `*` for all.
 	//
-	// Errors of its own: none.
+	// Its own errors: none.
 	ListHolds(ctx context.Context, in *ListHoldsRequest, opts ...grpc.CallOption) (*ListHoldsResponse, error)
 	// RaiseTokenOffset raises the number that is added to the store's clock when a token is made, and to nothing
 	// else: leases and retentions stay as they are. It is the way out of STORE_CLOCK_BEHIND where the store's
 	// clock was set back and consumers cannot wait until it has caught up: raise the offset by more than `behind`. Where the
 	// clock shows an instant before the date of the server's release no offset helps, and the call is refused.
 	//
-	// The offset only grows, and it can never be lowered again. It is raised by at most 366 days at once, to at
-	// most 36,500 days in all, and only as far as tokens stay below 2^53 for ten years more. The new offset is
-	// in force on all servers at once: each statement reads it beside the clock. Writes of entries wait until the
-	// offset is raised, for at most 0.2 s; where a write that runs already takes longer, the call is refused with
-	// OVERLOADED, and nothing was changed.
+	// The offset only grows, and it can never be lowered again. It is raised by at most 366 days by one call,
+	// to at most 36,500 days in all, and only as far as tokens stay below 2^53 for ten years more. The new
+	// offset is in force on all servers immediately: each statement reads it together with the clock. Writes of
+	// entries wait until the offset is raised, for at most 0.2 s; where a write that runs already takes longer,
+	// the call is refused with OVERLOADED, and nothing was changed.
 	//
 	// With `validate_only` it changes nothing, and shows the present offset and the store's clock.
 	//
-	// Errors of its own: INVALID_FIELD (also for an offset that is not higher than the present one, or beyond a bound);
-	// VERSION_MISMATCH (the present offset is not `expected_token_offset`); STORE_CLOCK_BEHIND (the clock shows an instant
-	// before the date of the server's release); OVERLOADED (also where a write takes too long).
+	// Its own errors: INVALID_FIELD (also for an offset that is not higher than the present one, or beyond a
+	// bound); VERSION_MISMATCH (the present offset is not `expected_token_offset`); STORE_CLOCK_BEHIND (the
+	// clock shows an instant before the date of the server's release); OVERLOADED (also where a write takes too
+	// long).
 	RaiseTokenOffset(ctx context.Context, in *RaiseTokenOffsetRequest, opts ...grpc.CallOption) (*RaiseTokenOffsetResponse, error)
 }
 
@@ -531,39 +535,41 @@ func (c *adminServiceClient) RaiseTokenOffset(ctx context.Context, in *RaiseToke
 //
 // AdminService is what operators call: it shows what the ledger holds, and mends it.
 //
-// Each change names the version of the entry that the operator looked at (GetEntry tells it), so
-// that nothing is changed that somebody else changed meanwhile; a reason; and a request_id of the
-// operator's own, so that it can be repeated safely: a repeat changes nothing and answers
-// `replayed`. An id belongs to the consumer of its request: operators of other consumers may use the same one.
-// Each change is written together with its audit event, or not at all. What a change refuses
-// without `force` it allows with it, and the audit says so.
+// Each change names the version of the entry that the operator looked at (GetEntry tells it), so that nothing
+// is changed that another caller changed meanwhile; a reason; and a request_id that the operator chooses, so
+// that it can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
+// consumer of its request: operators of other consumers may use the same one. Each change is written together
+// with its audit event, or not at all. What a change refuses without `force` it allows with it, and the audit
+// records that.
 //
 // A page_token is a next_page_token of the same call with the same request, `page_size` aside: at most 2,048 bytes. Any
 // other text is refused with INVALID_FIELD.
 //
-// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-// OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN (only of a call that changes something);
-// DEADLINE_EXCEEDED; CANCELLED; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a
-// limit of the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+// TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN (only of a call that changes
+// something); DEADLINE_EXCEEDED; CANCELLED; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+// QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+// lists its own errors in addition.
 type AdminServiceServer interface {
-	// GetEntry shows one entry: all that is known of it but its token and claim_id, so that
-	// nobody can settle a claim with what an operator sees.
+	// GetEntry shows one entry: all that is known of it but its token and claim_id, so that no one can settle a
+	// claim with what an operator sees.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
 	GetEntry(context.Context, *GetEntryRequest) (*GetEntryResponse, error)
 	// ListEntries pages through the entries of one consumer in the order of their creation. A page may
 	// hold fewer entries than asked for, even none, while there are more: at most 1,000 entries are looked at for one page
 	// where the filter leaves some out. Go on until next_page_token is empty. An entry that does not change while the pages
 	// are read is shown exactly once if it fits the filter; one that changes is shown once, or not at all.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this filter and order did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
+	// give).
 	ListEntries(context.Context, *ListEntriesRequest) (*ListEntriesResponse, error)
-	// SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since
-	// when, and what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that they say
-	// `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a sample in
-	// a ledger of more than 4,000 entries; its count says so.
+	// SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since when, and
+	// what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
+	// they say `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a
+	// sample in a ledger of more than 4,000 entries; its count has `estimated` set.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	SummarizeEntries(context.Context, *SummarizeEntriesRequest) (*SummarizeEntriesResponse, error)
 	// RedriveEntry makes an entry claimable again, now: RECEIVED with no attempts used. The claim that
 	// it had is forgotten: its token no longer settles anything. If that claim was never settled,
@@ -572,15 +578,15 @@ type AdminServiceServer interface {
 	// Allowed from PARKED, FAILED_TERMINAL, FAILED_RETRYABLE, RECEIVED and an expired IN_PROGRESS; with
 	// `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not over.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND (but with `admit`); VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION;
+	// Its own errors: ENTRY_NOT_FOUND (but with `admit`); VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION;
 	// ENTRY_UNREADABLE; STORE_CLOCK_BEHIND and STORE_CLOCK_AHEAD (only where `admit` would make the entry).
 	RedriveEntry(context.Context, *RedriveEntryRequest) (*RedriveEntryResponse, error)
-	// ParkEntry stops grants until somebody redrives or resolves the entry. A claim that is open keeps
-	// its token: its holder's Complete still counts.
+	// ParkEntry stops grants until an operator redrives or resolves the entry. A claim that is open keeps its
+	// token: its holder's Complete still counts.
 	//
 	// Allowed from RECEIVED, IN_PROGRESS and FAILED_RETRYABLE.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ParkEntry(context.Context, *ParkEntryRequest) (*ParkEntryResponse, error)
 	// ResolveEntry records what became of the message: the effect happened (COMPLETED), it will never
 	// succeed (FAILED_TERMINAL), or it did not happen (RECEIVED: due now, no attempts used, and no
@@ -589,7 +595,7 @@ type AdminServiceServer interface {
 	// With `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not
 	// over; then RECEIVED keeps `effect_unknown`, since the holder may be at work.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ResolveEntry(context.Context, *ResolveEntryRequest) (*ResolveEntryResponse, error)
 	// DeleteEntry forgets an entry for good (erasure): a later delivery of the message is new. The
 	// audit keeps that it was deleted, by whom and why, the consumer, and the hash of its key, but not
@@ -603,13 +609,13 @@ type AdminServiceServer interface {
 	// ENTRY_UNREADABLE, until the column is set right. An entry that can be read is refused there with STATE_NOT_ALLOWED:
 	// delete it by its key.
 	//
-	// Errors of its own: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the last
-	// grant, redrive or resolve); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the
+	// last grant, redrive or resolve); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
 	DeleteEntry(context.Context, *DeleteEntryRequest) (*DeleteEntryResponse, error)
-	// RedriveEntries redrives all entries that fit a filter, one by one, each with an audit event of its
-	// own, at a bounded rate. It takes the entries that were last changed before the operation began:
-	// what is parked again meanwhile is left for another operation. Nothing is forced: entries that
-	// RedriveEntry would refuse without `force` are refused one by one, and listed as such.
+	// RedriveEntries redrives all entries that fit a filter, one by one, each with its own audit event, at a
+	// bounded rate. It takes the entries that were last changed before the operation began: what is parked
+	// again meanwhile is left for another operation. Nothing is forced: entries that RedriveEntry would refuse
+	// without `force` are refused one by one, and listed as such.
 	//
 	// A server works on five pages or entries of bulk redrives and messages of imports at the same time, and on two pages
 	// of dry runs, shared fairly between principals: while n of them work or wait, each has at most 5/n places, and at
@@ -619,13 +625,13 @@ type AdminServiceServer interface {
 	// done, when the caller goes away, the server drains, or the stream breaks. The same request with
 	// the same operation_id goes on from there: no entry is redriven twice by one operation.
 	//
-	// Errors of its own: INVALID_FIELD (also for an operation_id that was used for another request); OVERLOADED (also
-	// amid the stream: this principal has 64 imports and bulk redrives open on the server, 256 requests of all
-	// principals wait for a place, or none was free for 10 seconds); DRAINING (also amid the stream). An entry
-	// that cannot be redriven is an outcome with a `rejected` of its own: STATE_NOT_ALLOWED; VERSION_MISMATCH;
-	// ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (several callers change this entry); INTERNAL (see
-	// the log of the server). After DRAINING (another server answers), OVERLOADED (later), STORE_UNAVAILABLE (later)
-	// and OUTCOME_UNKNOWN (at once) the same request goes on.
+	// Its own errors: INVALID_FIELD (also for an operation_id that was used for another request); OVERLOADED
+	// (also amid the stream: this principal has 64 imports and bulk redrives open on the server, 256 requests
+	// of all principals wait for a place, or none was free for 10 seconds); DRAINING (also amid the stream). An
+	// entry that cannot be redriven is an outcome with its own `rejected`: STATE_NOT_ALLOWED; VERSION_MISMATCH;
+	// ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (several callers change this entry);
+	// INTERNAL (see the log of the server). After DRAINING (another server answers), OVERLOADED (later),
+	// STORE_UNAVAILABLE (later) and OUTCOME_UNKNOWN (immediately) the same request goes on.
 	RedriveEntries(*RedriveEntriesRequest, grpc.ServerStreamingServer[RedriveEntriesResponse]) error
 	// ImportEntries stores messages that were processed before the ledger was there, or that it has
 	// lost, as COMPLETED. Each message of the request stream is answered by one of the response
@@ -636,31 +642,31 @@ type AdminServiceServer interface {
 	// A message has one of the server's five places for imports and bulk redrives while it is stored, shared fairly
 	// between principals (RedriveEntries). It does not keep the place while it waits for the next message.
 	//
-	// Each message that stores anything writes, in the same transaction, one audit event for each consumer of which it
-	// stores entries. The event tells how many entries of that consumer, not which: an imported entry is one that is closed
-	// by OPERATOR and has no event of its own.
+	// Each message that stores anything writes, in the same transaction, one audit event for each consumer of
+	// which it stores entries. The event tells how many entries of that consumer, not which: an imported entry
+	// is one that is closed by OPERATOR and has no separate event.
 	//
-	// Errors of its own: INVALID_FIELD (also for an operation_id that was used for another reason or operation);
-	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 entries in a message); OVERLOADED
-	// (also where this principal has 64 imports and bulk redrives open on the server; where 256 requests of all
-	// principals wait for a place, or none was free for 10 seconds; or where an import loses too often against claims);
-	// DEADLINE_EXCEEDED (also where for a minute no message came, or no answer was read). What was
-	// answered is stored. An entry that cannot be imported is refused in the answer, with a `rejected` of its own:
-	// INVALID_FIELD (of this entry); STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
+	// Its own errors: INVALID_FIELD (also for an operation_id that was used for another reason or operation);
+	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 entries in a message);
+	// OVERLOADED (also where this principal has 64 imports and bulk redrives open on the server; where 256
+	// requests of all principals wait for a place, or none was free for 10 seconds; or where an import loses
+	// too often against claims); DEADLINE_EXCEEDED (also where for a minute no message came, or no answer was
+	// read). What was answered is stored. An entry that cannot be imported is refused in the answer, with its
+	// own `rejected`: INVALID_FIELD (of this entry); STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ImportEntries(grpc.BidiStreamingServer[ImportEntriesRequest, ImportEntriesResponse]) error
 	// GetPolicy shows the policy that is in force for a consumer, and where it comes from.
 	//
-	// Errors of its own: none.
+	// Its own errors: none.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
-	// ListPolicies shows the policies of all consumers that have one of their own, by name.
+	// ListPolicies shows the policies of all consumers that have their own, by name.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
-	// SetPolicy changes the policy of one consumer, or gives it one of its own. It is checked as a
-	// whole, kept as a new version, in force on this replica when the call returns, and on all others within
-	// 10 seconds of that, by the store's clock: usually after about a second, and a replica that stands still or
-	// cannot read the policies grants nothing by older ones beyond the 10 seconds. Entries keep what was fixed
-	// when they were claimed: grace, max_hold, on_expiry and retention.
+	// SetPolicy changes the policy of one consumer, or gives it its own policy. It is checked as a whole, kept
+	// as a new version, in force on this replica when the call returns, and on all others within 10 seconds of
+	// that, by the store's clock: usually after about a second, and a replica that stands still or cannot read
+	// the policies grants nothing by older ones beyond the 10 seconds. Entries keep what was fixed when they
+	// were claimed: grace, max_hold, on_expiry and retention.
 	//
 	// While an upgrade is under way, a policy that uses a field or a word which replicas of the older version
 	// cannot read is refused with STATE_NOT_ALLOWED: it would stop the consumer there. It is accepted once no
@@ -672,49 +678,50 @@ type AdminServiceServer interface {
 	// With `validate_only` it writes nothing, neither a version nor an audit event: it checks the request
 	// in the same way, and answers what would become of the policy.
 	//
-	// Errors of its own: RETENTION_TOO_SHORT; VERSION_MISMATCH; STATE_NOT_ALLOWED; POLICY_UNREADABLE (a newer server set
-	// the policy, and this one cannot read it: DeletePolicy is possible).
+	// Its own errors: RETENTION_TOO_SHORT; VERSION_MISMATCH; STATE_NOT_ALLOWED; POLICY_UNREADABLE (a newer
+	// server set the policy, and this one cannot read it: DeletePolicy is possible).
 	SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error)
 	// DeletePolicy takes a consumer's policy back: the one of the server's configuration, or its
 	// default, is in force again. Its history stays, and so does what must not come back as new.
 	//
-	// Errors of its own: POLICY_NOT_FOUND; VERSION_MISMATCH.
+	// Its own errors: POLICY_NOT_FOUND; VERSION_MISMATCH.
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
 	// ListPolicyVersions pages through what was ever set for a consumer, newest first.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListPolicyVersions(context.Context, *ListPolicyVersionsRequest) (*ListPolicyVersionsResponse, error)
 	// ListAuditEvents pages through what operators did, newest first. Events are kept for
 	// `audit_retention` of the server's configuration, a year by default; the ids of requests whose
 	// events are gone are forgotten with them.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this filter did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter did not give).
 	ListAuditEvents(context.Context, *ListAuditEventsRequest) (*ListAuditEventsResponse, error)
 	// GetRetentionStatus tells how the purge keeps up: what waits for it, for how long, and what each
 	// server did recently.
 	//
-	// Errors of its own: none.
+	// Its own errors: none.
 	GetRetentionStatus(context.Context, *GetRetentionStatusRequest) (*GetRetentionStatusResponse, error)
 	// CreateReplayRun registers a replay run of a consumer: a namespace of its entries, in which a replay is
 	// deduplicated by itself (REBUILD), or has no effects at all (SUPPRESS), as the consumer's policy says then. It is
 	// in force on this server when the call returns, and on all others within 10 seconds of that. A name is used
 	// once: no run ever opens again, and none has entries of another one.
 	//
-	// Errors of its own: REPLAY_FORBIDDEN; POLICY_UNREADABLE; STATE_NOT_ALLOWED (the name was used before; a server
-	// that was heard of within the last five minutes does not know replay runs; or the bound is reached). The bound is not reached while the
-	// consumer has fewer than 1,000 runs that count, and the consumer and the calling principal, which has created runs of
-	// whichever consumers, each have less than half of what the others leave free of 10,000. A run counts until the purge
-	// has taken all of its entries; a run without entries, until an hour after its end.
+	// Its own errors: REPLAY_FORBIDDEN; POLICY_UNREADABLE; STATE_NOT_ALLOWED (the name was used before; a
+	// server that was heard of within the last five minutes does not know replay runs; or the bound is
+	// reached). The bound is not reached while the consumer has fewer than 1,000 runs that count, and the
+	// consumer and the calling principal, which has created runs of whichever consumers, each have less than
+	// half of what the others leave free of 10,000. A run counts until the purge has taken all of its entries;
+	// a run without entries, until an hour after its end.
 	CreateReplayRun(context.Context, *CreateReplayRunRequest) (*CreateReplayRunResponse, error)
 	// CloseReplayRun ends a run before its time: nothing more is granted or suppressed in it, on this server when the
 	// call returns, and on all others within 10 seconds of that. What was granted can still be settled.
 	//
-	// Errors of its own: REPLAY_RUN_UNKNOWN; REPLAY_RUN_CLOSED (it is closed or over already).
+	// Its own errors: REPLAY_RUN_UNKNOWN; REPLAY_RUN_CLOSED (it is closed or over already).
 	CloseReplayRun(context.Context, *CloseReplayRunRequest) (*CloseReplayRunResponse, error)
 	// ListReplayRuns shows the runs of a consumer by name, with what their entries have come to. It shows those that
 	// are over, too.
 	//
-	// Errors of its own: INVALID_FIELD (also for a page_token that this call with this request did not give).
+	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListReplayRuns(context.Context, *ListReplayRunsRequest) (*ListReplayRunsResponse, error)
 	// HoldConsumers stops new grants for all consumers, or for the consumers whose names begin with a prefix; also for
 	// consumers that no call has named yet. A Claim that would be granted is answered CONSUMER_DISABLED, as where the consumer's
@@ -722,37 +729,38 @@ type AdminServiceServer interface {
 	// is in force on this server when the call returns, and on all others within 10 seconds of that. It lasts until
 	// ResumeConsumers ends it. It needs `admin` on every consumer that it holds: on the prefix, or on `*` for all.
 	//
-	// Errors of its own: STATE_NOT_ALLOWED (a hold on the same prefix is in force; 100 holds of prefixes are in force, or 50
-	// of this principal, where that of all consumers is not counted; or a server that was heard of within the last five
-	// minutes does not know holds).
+	// Its own errors: STATE_NOT_ALLOWED (a hold on the same prefix is in force; 100 holds of prefixes are in
+	// force, or 50 of this principal, where that of all consumers is not counted; or a server that was heard of
+	// within the last five minutes does not know holds).
 	HoldConsumers(context.Context, *HoldConsumersRequest) (*HoldConsumersResponse, error)
 	// ResumeConsumers ends a hold, whichever principal has placed it: on this server when the call returns, and on all
 	// others within 10 seconds of that. Another hold of the same consumers, and policies that are `disabled`, stay in
 	// force. It needs `admin` on every consumer that is held: on the prefix, or on `*` for all.
 	//
-	// Errors of its own: STATE_NOT_ALLOWED (no hold on exactly this prefix is in force).
+	// Its own errors: STATE_NOT_ALLOWED (no hold on exactly this prefix is in force).
 	ResumeConsumers(context.Context, *ResumeConsumersRequest) (*ResumeConsumersResponse, error)
 	// ListHolds shows the holds in force of the consumers whose names begin with a prefix, or of all. It needs `read` on the
 	// prefix, or on `*` for all.
 	//
-	// Errors of its own: none.
+	// Its own errors: none.
 	ListHolds(context.Context, *ListHoldsRequest) (*ListHoldsResponse, error)
 	// RaiseTokenOffset raises the number that is added to the store's clock when a token is made, and to nothing
 	// else: leases and retentions stay as they are. It is the way out of STORE_CLOCK_BEHIND where the store's
 	// clock was set back and consumers cannot wait until it has caught up: raise the offset by more than `behind`. Where the
 	// clock shows an instant before the date of the server's release no offset helps, and the call is refused.
 	//
-	// The offset only grows, and it can never be lowered again. It is raised by at most 366 days at once, to at
-	// most 36,500 days in all, and only as far as tokens stay below 2^53 for ten years more. The new offset is
-	// in force on all servers at once: each statement reads it beside the clock. Writes of entries wait until the
-	// offset is raised, for at most 0.2 s; where a write that runs already takes longer, the call is refused with
-	// OVERLOADED, and nothing was changed.
+	// The offset only grows, and it can never be lowered again. It is raised by at most 366 days by one call,
+	// to at most 36,500 days in all, and only as far as tokens stay below 2^53 for ten years more. The new
+	// offset is in force on all servers immediately: each statement reads it together with the clock. Writes of
+	// entries wait until the offset is raised, for at most 0.2 s; where a write that runs already takes longer,
+	// the call is refused with OVERLOADED, and nothing was changed.
 	//
 	// With `validate_only` it changes nothing, and shows the present offset and the store's clock.
 	//
-	// Errors of its own: INVALID_FIELD (also for an offset that is not higher than the present one, or beyond a bound);
-	// VERSION_MISMATCH (the present offset is not `expected_token_offset`); STORE_CLOCK_BEHIND (the clock shows an instant
-	// before the date of the server's release); OVERLOADED (also where a write takes too long).
+	// Its own errors: INVALID_FIELD (also for an offset that is not higher than the present one, or beyond a
+	// bound); VERSION_MISMATCH (the present offset is not `expected_token_offset`); STORE_CLOCK_BEHIND (the
+	// clock shows an instant before the date of the server's release); OVERLOADED (also where a write takes too
+	// long).
 	RaiseTokenOffset(context.Context, *RaiseTokenOffsetRequest) (*RaiseTokenOffsetResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }

@@ -23,7 +23,7 @@
 // the identical request can help; it is absent where the wait is longer, or the deadline was passed.
 //
 // An error without that ErrorInfo was made on the way, by a hop or by the client itself, whatever its status:
-// nobody knows whether the call was applied. Repeat the identical request, a bounded number of times.
+// it is not known whether the call was applied. Repeat the identical request, a bounded number of times.
 //
 // docs/clients.md has the rules that a consumer keeps in every language.
 //
@@ -120,7 +120,7 @@ func (Advice) EnumDescriptor() ([]byte, []int) {
 type EntryState int32
 
 const (
-	// The state is not set, or there is no entry.
+	// The state is not set, or the key has no entry.
 	EntryState_ENTRY_STATE_UNSPECIFIED EntryState = 0
 	// The message is known, and claimable from `not_before` on: released, redriven, or resolved as not done.
 	EntryState_ENTRY_STATE_RECEIVED EntryState = 1
@@ -191,11 +191,11 @@ type ParkCause int32
 const (
 	// The entry is not parked.
 	ParkCause_PARK_CAUSE_UNSPECIFIED ParkCause = 0
-	// As many attempts were used as the policy's `max_attempts` allows.
+	// All attempts that the policy's `max_attempts` allows were used.
 	ParkCause_PARK_CAUSE_ATTEMPTS_EXHAUSTED ParkCause = 1
 	// A lease ran out, and the policy's `on_expiry` forbids another attempt.
 	ParkCause_PARK_CAUSE_LEASE_EXPIRED ParkCause = 2
-	// A lease ran out after its holder had said that the effect was about to start.
+	// A lease ran out after its holder had announced that the effect was about to start.
 	ParkCause_PARK_CAUSE_EFFECT_UNKNOWN ParkCause = 3
 	// The consumer asked for it, by Fail with FAILURE_KIND_PARK.
 	ParkCause_PARK_CAUSE_CONSUMER ParkCause = 4
@@ -250,8 +250,8 @@ func (ParkCause) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{2}
 }
 
-// ErrorReason lists each word that stands in `google.rpc.ErrorInfo.reason` (there without its
-// prefix) and in Rejected.reason. "Not applied" means: certainly not applied by this call.
+// ErrorReason lists each word of `google.rpc.ErrorInfo.reason` (there without its prefix) and of
+// Rejected.reason. "Not applied" means: certainly not applied by this call.
 type ErrorReason int32
 
 const (
@@ -274,7 +274,7 @@ const (
 	// FAILED_PRECONDITION, not applied: the token is higher than any that the ledger knows of. A
 	// bug of the client, or the database lost commits.
 	ErrorReason_ERROR_REASON_TOKEN_FROM_FUTURE ErrorReason = 7
-	// FAILED_PRECONDITION, not applied: the consumer's policy holds new grants back.
+	// FAILED_PRECONDITION, not applied: the consumer's policy stops new grants.
 	ErrorReason_ERROR_REASON_CONSUMER_DISABLED ErrorReason = 8
 	// FAILED_PRECONDITION, not applied: the server demands registration, and this consumer has no
 	// policy.
@@ -291,15 +291,15 @@ const (
 	ErrorReason_ERROR_REASON_VERSION_MISMATCH ErrorReason = 13
 	// NOT_FOUND, not applied: the ledger has no entry for this key.
 	ErrorReason_ERROR_REASON_ENTRY_NOT_FOUND ErrorReason = 14
-	// NOT_FOUND, not applied: there is no such policy.
+	// NOT_FOUND, not applied: the policy does not exist.
 	ErrorReason_ERROR_REASON_POLICY_NOT_FOUND ErrorReason = 15
 	// UNAUTHENTICATED, not applied: the caller did not prove who it is.
 	ErrorReason_ERROR_REASON_UNAUTHENTICATED ErrorReason = 16
-	// PERMISSION_DENIED, not applied: the caller may not act for this consumer. Tells nothing of
-	// a key's existence.
+	// PERMISSION_DENIED, not applied: the caller may not act for this consumer. The error does not reveal
+	// whether a key exists.
 	ErrorReason_ERROR_REASON_CONSUMER_NOT_ALLOWED ErrorReason = 17
-	// RESOURCE_EXHAUSTED, not applied: a queue is full, the requests under way of this connection or of the
-	// whole server have too many bytes, or a key is fought over by too many.
+	// RESOURCE_EXHAUSTED, not applied: a queue is full, the requests in progress of this connection or of the
+	// whole server have too many bytes, or too many callers change the same key at the same time.
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 18
 	// RESOURCE_EXHAUSTED, not applied: the consumer's quota, or what the principal may take of this server, is used up.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 19
@@ -327,7 +327,7 @@ const (
 	ErrorReason_ERROR_REASON_ENTRY_UNREADABLE ErrorReason = 27
 	// INTERNAL, not applied: a bug of the server.
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 28
-	// UNIMPLEMENTED, not applied: the server knows no such method, or no such compression.
+	// UNIMPLEMENTED, not applied: the server does not have this method, or does not support this compression.
 	ErrorReason_ERROR_REASON_UNIMPLEMENTED ErrorReason = 29
 	// INTERNAL, not applied: the consumer's stored policy has a word or a field that this server cannot read,
 	// since a newer version wrote it. This server grants, parks and purges nothing for the consumer; replays,
@@ -337,14 +337,15 @@ const (
 	// FAILED_PRECONDITION, not applied: what was handed out for this key is less than a minute old, so that the
 	// entry cannot be deleted yet: a later token of the key could be lower. Try again in a minute.
 	ErrorReason_ERROR_REASON_TOO_RECENT ErrorReason = 31
-	// FAILED_PRECONDITION, not applied: nobody has created the replay run that the key names, so that nothing is
-	// processed or acknowledged in it. An operator creates it, or the consumer corrects `replay_run`.
+	// FAILED_PRECONDITION, not applied: no operator has created the replay run that the key names, so that
+	// nothing is processed or acknowledged in it. An operator creates it, or the consumer corrects
+	// `replay_run`.
 	ErrorReason_ERROR_REASON_REPLAY_RUN_UNKNOWN ErrorReason = 32
-	// FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was granted in
-	// it can still be settled. Over is for ever: another replay needs a new run.
+	// FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was
+	// granted in it can still be settled. A run that is over stays over: another replay needs a new run.
 	ErrorReason_ERROR_REASON_REPLAY_RUN_CLOSED ErrorReason = 33
-	// FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim it has come to forbid them
-	// since the run was created.
+	// FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim: the policy was
+	// changed to forbid them after the run was created.
 	ErrorReason_ERROR_REASON_REPLAY_FORBIDDEN ErrorReason = 34
 	// UNAVAILABLE, not applied: the store's clock is more than a year (367 days) ahead of what it showed before, or so far that
 	// no token is left below 2^53. Leases, windows and retentions would seem over that are not: until the clock is set
@@ -461,17 +462,17 @@ func (ErrorReason) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{3}
 }
 
-// OnExpiry says what becomes of a claim whose lease and grace are over.
+// OnExpiry is what happens to a claim whose lease and grace are over.
 type OnExpiry int32
 
 const (
-	// The value is not given, by an older server for example.
+	// The value is not set, by an older server for example.
 	OnExpiry_ON_EXPIRY_UNSPECIFIED OnExpiry = 0
 	// The next Claim is granted, with `effect_unknown`.
 	OnExpiry_ON_EXPIRY_RECLAIM OnExpiry = 1
 	// The entry is parked.
 	OnExpiry_ON_EXPIRY_PARK OnExpiry = 2
-	// The entry is parked if its effect was announced, else the next Claim is granted.
+	// The entry is parked if its effect was announced; otherwise the next Claim is granted.
 	OnExpiry_ON_EXPIRY_PARK_IF_STARTED OnExpiry = 3
 )
 
@@ -518,7 +519,7 @@ func (OnExpiry) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{4}
 }
 
-// FailureKind says what another attempt would bring.
+// FailureKind states whether another attempt may succeed.
 type FailureKind int32
 
 const (
@@ -528,7 +529,7 @@ const (
 	FailureKind_FAILURE_KIND_RETRYABLE FailureKind = 1
 	// No attempt will ever succeed.
 	FailureKind_FAILURE_KIND_TERMINAL FailureKind = 2
-	// A person shall look at it.
+	// A person must look at it.
 	FailureKind_FAILURE_KIND_PARK FailureKind = 3
 )
 
@@ -575,8 +576,8 @@ func (FailureKind) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
-// EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed,
-// case-folded or normalised. No part but `replay_run` may be empty, and none may contain control characters.
+// EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed, case-folded or
+// normalised. No part except `replay_run` may be empty, and none may contain control characters.
 type EntryKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The logical consumer (a consumer group, not a process). At most 128 bytes. Two consumers
@@ -587,10 +588,10 @@ type EntryKey struct {
 	// The message's id, unique within its source and the same on each delivery, as the `id` of a
 	// CloudEvent. At most 512 bytes.
 	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
-	// The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-	// At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-	// (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-	// is a live delivery, and what is completed is answered so.
+	// The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+	// namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+	// (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+	// without it is a live delivery, and a completed message is answered as such.
 	ReplayRun     string `protobuf:"bytes,4,opt,name=replay_run,json=replayRun,proto3" json:"replay_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -666,9 +667,8 @@ type ClaimRequest struct {
 	// Who asks, for people who read the ledger: a host, a pod, a thread. At most 128 bytes, no
 	// control characters. It is part of what makes a repeated claim "the same".
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-	// Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-	// refused.
+	// How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+	// `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
 	Lease *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	// A digest of the message's payload, at most 64 bytes: the SHA-256 (32 bytes) of the broker's raw
 	// body, before any decoding. Do not digest an object that was decoded and serialised again: its bytes
@@ -676,23 +676,24 @@ type ClaimRequest struct {
 	// fields), and the same message would look like another one. With a fingerprint, the same id with
 	// another payload is answered `fingerprint_mismatch`. Empty: not compared.
 	Fingerprint []byte `protobuf:"bytes,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	// When the producer made the message. With it, a message that is older than what the ledger
-	// remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-	// age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+	// When the producer made the message. With it, a message that is older than what the ledger remembers is
+	// answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+	// judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
 	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
 	// What kind of message it is, such as the `type` of a CloudEvent: a label of the server's metrics and
 	// a field of its log, which no decision depends on and no entry keeps. It never refuses a call: at most 128
 	// bytes of it are used, and control characters are replaced. Use few different ones: of a consumer's, the first 20
 	// are counted by name, and the others together. Empty: unknown.
 	EventType string `protobuf:"bytes,20,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-	// ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-	// More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-	// is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-	// what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-	// used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-	// `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-	// a repeat of the call is answered its own grant.
+	// How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+	// goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+	// zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+	// and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+	// BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+	// the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+	// shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+	// the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+	// repeat of the call is answered its own grant.
 	Wait          *durationpb.Duration `protobuf:"bytes,23,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -784,8 +785,7 @@ func (x *ClaimRequest) GetWait() *durationpb.Duration {
 	return nil
 }
 
-// ClaimResponse is the verdict on a claim. An unknown verdict is to be treated as
-// ADVICE_RETRY_LATER.
+// ClaimResponse is the verdict on a claim. An unknown verdict must be treated as ADVICE_RETRY_LATER.
 type ClaimResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to do with the broker's message.
@@ -793,7 +793,7 @@ type ClaimResponse struct {
 	// With ADVICE_RETRY_LATER: how long to wait before the next delivery can be answered
 	// differently.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// What the ledger found. None that you know: treat it as ADVICE_RETRY_LATER.
+	// What the ledger found. If no field that you know is set: treat it as ADVICE_RETRY_LATER.
 	//
 	// Types that are valid to be assigned to Verdict:
 	//
@@ -1039,37 +1039,38 @@ type Acquired struct {
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// What remains of the lease, counted by the store's clock: subtract your own round trip.
 	Lease *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
-	// This answers a repeat of a claim that had been granted before: same token.
+	// This answers a repeat of a claim that was granted before: the token is the same.
 	Replayed bool `protobuf:"varint,4,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	// An earlier attempt may have had its effect: its lease ran out unsettled. Look before you
 	// repeat an effect that is not idempotent.
 	EffectUnknown bool `protobuf:"varint,5,opt,name=effect_unknown,json=effectUnknown,proto3" json:"effect_unknown,omitempty"`
-	// An earlier attempt had said that its effect was about to start, and nobody has resolved since
-	// whether it happened. Do not process unless you were told to: Fail with FAILURE_KIND_PARK, so that a
+	// An earlier attempt had said that its effect was about to start, and no operator has resolved since
+	// whether it happened. Do not process unless you were instructed to: Fail with FAILURE_KIND_PARK, so that a
 	// person looks it up.
 	PriorEffectStarted bool `protobuf:"varint,6,opt,name=prior_effect_started,json=priorEffectStarted,proto3" json:"prior_effect_started,omitempty"`
 	// A UUIDv5 of the key, the same on every attempt, for your payment or mail provider. Its
 	// namespace is 1f15feca-771b-5c87-8f0c-36c3e92c2c95; its name is consumer, source and id,
 	// each preceded by its length in bytes as four bytes, big-endian.
 	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// What an earlier attempt (or this one) stored by Renew. Empty: nothing, or the flag below is
-	// set.
+	// What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
+	// `checkpoint_omitted` is set.
 	Checkpoint []byte `protobuf:"bytes,8,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-	// longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+	// The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+	// too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+	// whole.
 	LastError string `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// How many attempts are left after this one. Unset: there is no limit.
+	// How many attempts are left after this one. Unset: unlimited.
 	AttemptsLeft *int32 `protobuf:"varint,10,opt,name=attempts_left,json=attemptsLeft,proto3,oneof" json:"attempts_left,omitempty"`
 	// The batch's answer would have become too large: repeat the identical claim alone, with its
 	// claim_id, to get the checkpoint; without a claim_id Release it and claim again.
 	CheckpointOmitted bool `protobuf:"varint,11,opt,name=checkpoint_omitted,json=checkpointOmitted,proto3" json:"checkpoint_omitted,omitempty"`
-	// What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-	// further than this. Counted by the store's clock, as `lease` is.
+	// What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+	// further than this. Counted by the store's clock, like `lease`.
 	Hold *durationpb.Duration `protobuf:"bytes,12,opt,name=hold,proto3" json:"hold,omitempty"`
-	// What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-	// before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-	// lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-	// same, and an announcement protects nothing: give the claim back.
+	// What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+	// before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+	// a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+	// anyway, and an announcement protects nothing: release the claim.
 	OnExpiry      OnExpiry `protobuf:"varint,13,opt,name=on_expiry,json=onExpiry,proto3,enum=idempotency.ledger.v1.OnExpiry" json:"on_expiry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1215,8 +1216,8 @@ type Completed struct {
 	// A fingerprint was present on one side and could not be compared: none was pinned, none was
 	// presented, or the policy ignores fingerprints.
 	FingerprintUnverified bool `protobuf:"varint,7,opt,name=fingerprint_unverified,json=fingerprintUnverified,proto3" json:"fingerprint_unverified,omitempty"`
-	// The effect had a result, and it was too large to be stored: `result` is empty for that, and is not the answer.
-	// Never with `result_expired` or `result_omitted`.
+	// The effect had a result that was too large to be stored: `result` is empty for that reason, and is not
+	// the answer. Never set with `result_expired` or `result_omitted`.
 	ResultDropped bool `protobuf:"varint,8,opt,name=result_dropped,json=resultDropped,proto3" json:"result_dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1375,9 +1376,9 @@ func (x *InProgress) GetLease() *durationpb.Duration {
 // Backoff: the next attempt is not due yet. `retry_after` says when it is.
 type Backoff struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many attempts are left. Unset: there is no limit.
+	// How many attempts are left. Unset: unlimited.
 	AttemptsLeft *int32 `protobuf:"varint,1,opt,name=attempts_left,json=attemptsLeft,proto3,oneof" json:"attempts_left,omitempty"`
-	// The error of the last failed attempt. Empty: there is none.
+	// The error of the last failed attempt. Empty if no attempt failed.
 	LastError     string `protobuf:"bytes,2,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1427,7 +1428,7 @@ func (x *Backoff) GetLastError() string {
 	return ""
 }
 
-// Failed: the consumer or an operator said that no attempt will succeed.
+// Failed: the consumer or an operator decided that no attempt will succeed.
 type Failed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The error that the consumer gave, or the evidence that the operator gave.
@@ -1487,7 +1488,7 @@ type Parked struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why the message waits.
 	Cause ParkCause `protobuf:"varint,1,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
-	// The last error known. Empty: there is none.
+	// The last error known. Empty if none is known.
 	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// Since when the message waits, by the store's clock.
 	ParkedAt      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=parked_at,json=parkedAt,proto3" json:"parked_at,omitempty"`
@@ -1602,7 +1603,7 @@ func (x *FingerprintMismatch) GetPresented() []byte {
 	return nil
 }
 
-// OutsideWindow: there is no entry, and the message is so old that one may have been purged.
+// OutsideWindow: the key has no entry, and the message is so old that one may have been purged.
 type OutsideWindow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far back the ledger remembers this consumer's messages.
@@ -1715,7 +1716,7 @@ type Rejected struct {
 	// The fields at fault, with paths from the batch's root, as `requests[3].key.id`: at most 32. Empty where
 	// the batch's answer would have become too large; the message names them all the same.
 	FieldViolations []*FieldViolation `protobuf:"bytes,4,rep,name=field_violations,json=fieldViolations,proto3" json:"field_violations,omitempty"`
-	// How long to wait where a retry helps. Unset: a retry of its own does not help.
+	// How long to wait where a retry helps. Unset: a retry alone does not help.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,5,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// The entry's state, where it was looked at.
 	CurrentState EntryState `protobuf:"varint,6,opt,name=current_state,json=currentState,proto3,enum=idempotency.ledger.v1.EntryState" json:"current_state,omitempty"`
@@ -1948,15 +1949,15 @@ type RenewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What remains of the lease.
 	Lease *durationpb.Duration `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// The lease had run out, and nobody had been granted the key since: the claim is held again.
+	// The lease had run out, and no other claim had been granted the key since: the claim is held again.
 	Revived bool `protobuf:"varint,2,opt,name=revived,proto3" json:"revived,omitempty"`
-	// What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-	// no further than this.
+	// The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+	// extends the lease beyond it.
 	Hold *durationpb.Duration `protobuf:"bytes,3,opt,name=hold,proto3" json:"hold,omitempty"`
-	// What becomes of this claim should it expire, as the policy had it when the claim was granted.
+	// What happens to this claim if it expires, as the policy had it when the claim was granted.
 	OnExpiry OnExpiry `protobuf:"varint,4,opt,name=on_expiry,json=onExpiry,proto3,enum=idempotency.ledger.v1.OnExpiry" json:"on_expiry,omitempty"`
-	// The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The lease and
-	// `effect_started` stand. Look at this flag before an effect that relies on the checkpoint.
+	// The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The
+	// lease and `effect_started` are stored. Check this flag before an effect that relies on the checkpoint.
 	CheckpointDropped bool `protobuf:"varint,5,opt,name=checkpoint_dropped,json=checkpointDropped,proto3" json:"checkpoint_dropped,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -2119,10 +2120,10 @@ type CompleteResponse struct {
 	// This claim had completed the message before; the first result stays.
 	Replayed bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	// The lease was over, or the claim had been closed otherwise, by a Release for example. The message is
-	// COMPLETED all the same, since the effect happened.
+	// COMPLETED anyway, since the effect happened.
 	Late bool `protobuf:"varint,3,opt,name=late,proto3" json:"late,omitempty"`
-	// The message is completed without its result: the result was larger than the limit, or left out. On a repeat: of
-	// the first Complete, whose result, or none, stays.
+	// The message is completed without its result: the result was larger than the limit, or left out. On a
+	// repeat: that of the first Complete, which stays as it is.
 	ResultDropped bool `protobuf:"varint,4,opt,name=result_dropped,json=resultDropped,proto3" json:"result_dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2193,7 +2194,8 @@ type FailRequest struct {
 	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// The claim's token. Required: from 1 to 2^53 - 1.
 	Token int64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
-	// What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+	// Whether another attempt may succeed. Unset, or a value that the server does not know:
+	// FAILURE_KIND_RETRYABLE.
 	Kind FailureKind `protobuf:"varint,3,opt,name=kind,proto3,enum=idempotency.ledger.v1.FailureKind" json:"kind,omitempty"`
 	// What went wrong, for people. At most 2 KiB; longer is truncated with a mark. Put no payload
 	// and no secret here.
@@ -2279,7 +2281,7 @@ func (x *FailRequest) GetEventType() string {
 	return ""
 }
 
-// FailResponse says where the entry stands now.
+// FailResponse reports the state of the entry now.
 type FailResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to do with the broker's message.
@@ -2288,9 +2290,9 @@ type FailResponse struct {
 	State EntryState `protobuf:"varint,2,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
 	// How long from now the next attempt is due.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// How many attempts are left. Unset: there is no limit.
+	// How many attempts are left. Unset: unlimited.
 	AttemptsLeft *int32 `protobuf:"varint,4,opt,name=attempts_left,json=attemptsLeft,proto3,oneof" json:"attempts_left,omitempty"`
-	// The claim had ended before: this call changed its error at the most.
+	// The claim had ended before: this call changed at most its error.
 	Replayed      bool `protobuf:"varint,5,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2371,10 +2373,10 @@ type ReleaseRequest struct {
 	// How long from now the key is claimable again. Unset, or negative: immediately. At most 30 days: a longer one is taken
 	// as 30 days.
 	Delay *durationpb.Duration `protobuf:"bytes,3,opt,name=delay,proto3" json:"delay,omitempty"`
-	// Nothing was done, and the next request under this key may have another body, as one that was invalid and is
-	// corrected: the pinned fingerprint is then compared with nothing, until the next grant replaces it by what its Claim
-	// brings. Not where an earlier attempt may have had an effect, or has left a checkpoint: look at
-	// `fingerprint_unpinned`.
+	// Nothing was done, and the next request under this key may have another body, such as the corrected form
+	// of an invalid one: the pinned fingerprint is then not compared until the next grant replaces it by that
+	// of its Claim. Has no effect where an earlier attempt may have had an effect, or has left a checkpoint:
+	// check `fingerprint_unpinned`.
 	UnpinFingerprint bool `protobuf:"varint,4,opt,name=unpin_fingerprint,json=unpinFingerprint,proto3" json:"unpin_fingerprint,omitempty"`
 	// What kind of message it is: as ClaimRequest.event_type.
 	EventType     string `protobuf:"bytes,20,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
@@ -2447,7 +2449,7 @@ func (x *ReleaseRequest) GetEventType() string {
 	return ""
 }
 
-// ReleaseResponse says that the claim is given back.
+// ReleaseResponse confirms that the claim was released.
 type ReleaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to do with the broker's message.
@@ -2700,22 +2702,22 @@ type isSettlement_Action interface {
 }
 
 type Settlement_Complete struct {
-	// What Complete does.
+	// A Complete.
 	Complete *CompleteRequest `protobuf:"bytes,1,opt,name=complete,proto3,oneof"`
 }
 
 type Settlement_Fail struct {
-	// What Fail does.
+	// A Fail.
 	Fail *FailRequest `protobuf:"bytes,2,opt,name=fail,proto3,oneof"`
 }
 
 type Settlement_Release struct {
-	// What Release does.
+	// A Release.
 	Release *ReleaseRequest `protobuf:"bytes,3,opt,name=release,proto3,oneof"`
 }
 
 type Settlement_Renew struct {
-	// What Renew does.
+	// A Renew.
 	Renew *RenewRequest `protobuf:"bytes,4,opt,name=renew,proto3,oneof"`
 }
 
@@ -2730,7 +2732,7 @@ func (*Settlement_Renew) isSettlement_Action() {}
 // SettlementResult answers one Settlement.
 type SettlementResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What came of the settlement.
+	// The outcome of the settlement.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -2957,7 +2959,7 @@ func (x *BatchSettleResponse) GetResults() []*SettlementResult {
 	return nil
 }
 
-// LookupRequest asks how a message stands.
+// LookupRequest asks for the state of a message.
 type LookupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message's key. Required.
@@ -3014,21 +3016,21 @@ func (x *LookupRequest) GetWait() *durationpb.Duration {
 	return nil
 }
 
-// LookupResponse says what a Claim would find. It carries no advice: what becomes of the broker's message is for a
-// Claim to decide.
+// LookupResponse reports what a Claim would find. It carries no advice: a Claim decides what happens to the
+// broker's message.
 type LookupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-	// entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-	// forgotten.
+	// The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+	// so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+	// new, or its entry was forgotten.
 	State EntryState `protobuf:"varint,1,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
 	// The current or last attempt, from 1 on. Zero: there was none since the entry was new or an operator changed it.
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// With `in_progress` what remains of lease and grace: zero where both are over, and the next Claim decides. With
 	// `backoff` what remains until the next attempt is due. Else unset.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// What the entry holds. Unset where `state` is RECEIVED or FAILED_RETRYABLE and the next attempt is due, and where
-	// there is no entry. One that you do not know: ask again later.
+	// What the entry holds. Unset where `state` is RECEIVED or FAILED_RETRYABLE and the next attempt is due,
+	// and where the key has no entry. One that you do not know: ask again later.
 	//
 	// Types that are valid to be assigned to Found:
 	//

@@ -23,7 +23,7 @@
 // the identical request can help; it is absent where the wait is longer, or the deadline was passed.
 //
 // An error without that ErrorInfo was made on the way, by a hop or by the client itself, whatever its status:
-// nobody knows whether the call was applied. Repeat the identical request, a bounded number of times.
+// it is not known whether the call was applied. Repeat the identical request, a bounded number of times.
 //
 // docs/clients.md has the rules that a consumer keeps in every language.
 //
@@ -71,10 +71,11 @@ const (
 // answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
 // A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
 //
-// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-// OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-// ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-// the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+// TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+// KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+// QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+// lists its own errors in addition.
 //
 // A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
 // TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
@@ -86,10 +87,11 @@ type LedgerServiceClient interface {
 	// while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
 	// result, or a grant where the holder failed.
 	//
-	// Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-	// repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-	// `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-	// STORE_UNAVAILABLE (where the policies could not be read for too long).
+	// Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+	// delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+	// grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+	// long).
 	Claim(ctx context.Context, in *ClaimRequest, opts ...grpc.CallOption) (*ClaimResponse, error)
 	// Renew extends the lease of a claim, tells the ledger that the effect is about to start, or
 	// stores a checkpoint. It never shortens a lease and never changes the token.
@@ -97,37 +99,37 @@ type LedgerServiceClient interface {
 	// A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
 	// calls Renew with effect_started, and waits for OK before it starts the effect.
 	//
-	// Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+	// Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
-	// Complete records that the effect is done, and its result. It is accepted from the holder of
-	// the latest token, even after the lease has run out (`late`), as long as nobody was granted
-	// the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-	// once, where it is remembered, and the operators are alerted where two holders have reported the effect.
+	// Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+	// token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+	// Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+	// where it is remembered, and the operators are alerted where two holders have reported the effect.
 	//
-	// Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-	// the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+	// Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+	// look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
 	// ENTRY_NOT_FOUND.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	// Fail records that the attempt failed, and whether another one may help.
 	//
-	// Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+	// Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
 	Fail(ctx context.Context, in *FailRequest, opts ...grpc.CallOption) (*FailResponse, error)
 	// Release gives the claim back unused; the attempt does not count. It is for work that has not
 	// begun: release nothing whose effect may be running or done.
 	//
-	// Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+	// Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// BatchClaim answers each request once, in the same order, independently of its neighbours.
 	// The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
 	// batch more than once, every item after the first is `rejected`.
 	//
-	// Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-	// with the same status code.
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+	// Claim, with the same status code.
 	BatchClaim(ctx context.Context, in *BatchClaimRequest, opts ...grpc.CallOption) (*BatchClaimResponse, error)
 	// BatchSettle carries out each settlement once, in the same order, independently of its
 	// neighbours. The same key twice behaves as if sent one after the other.
 	//
-	// Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
 	// call that it stands for, with the same status code.
 	BatchSettle(ctx context.Context, in *BatchSettleRequest, opts ...grpc.CallOption) (*BatchSettleResponse, error)
 	// Lookup answers what a Claim would find, without claiming: it writes nothing, grants nothing, parks nothing, and
@@ -137,12 +139,12 @@ type LedgerServiceClient interface {
 	// hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
 	// entry is COMPLETED, FAILED_TERMINAL or PARKED.
 	//
-	// Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+	// Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
 	Lookup(ctx context.Context, in *LookupRequest, opts ...grpc.CallOption) (*LookupResponse, error)
 	// BatchLookup answers each request once, in the same order, independently of its neighbours.
 	//
-	// Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-	// with the same status code.
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+	// Lookup, with the same status code.
 	BatchLookup(ctx context.Context, in *BatchLookupRequest, opts ...grpc.CallOption) (*BatchLookupResponse, error)
 }
 
@@ -254,10 +256,11 @@ func (c *ledgerServiceClient) BatchLookup(ctx context.Context, in *BatchLookupRe
 // answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
 // A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
 //
-// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-// OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-// ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-// the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+// Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+// TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+// KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+// QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+// lists its own errors in addition.
 //
 // A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
 // TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
@@ -269,10 +272,11 @@ type LedgerServiceServer interface {
 	// while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
 	// result, or a grant where the holder failed.
 	//
-	// Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-	// repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-	// `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-	// STORE_UNAVAILABLE (where the policies could not be read for too long).
+	// Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+	// delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+	// grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+	// long).
 	Claim(context.Context, *ClaimRequest) (*ClaimResponse, error)
 	// Renew extends the lease of a claim, tells the ledger that the effect is about to start, or
 	// stores a checkpoint. It never shortens a lease and never changes the token.
@@ -280,37 +284,37 @@ type LedgerServiceServer interface {
 	// A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
 	// calls Renew with effect_started, and waits for OK before it starts the effect.
 	//
-	// Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+	// Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
-	// Complete records that the effect is done, and its result. It is accepted from the holder of
-	// the latest token, even after the lease has run out (`late`), as long as nobody was granted
-	// the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-	// once, where it is remembered, and the operators are alerted where two holders have reported the effect.
+	// Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+	// token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+	// Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+	// where it is remembered, and the operators are alerted where two holders have reported the effect.
 	//
-	// Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-	// the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+	// Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+	// look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
 	// ENTRY_NOT_FOUND.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	// Fail records that the attempt failed, and whether another one may help.
 	//
-	// Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+	// Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
 	Fail(context.Context, *FailRequest) (*FailResponse, error)
 	// Release gives the claim back unused; the attempt does not count. It is for work that has not
 	// begun: release nothing whose effect may be running or done.
 	//
-	// Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+	// Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// BatchClaim answers each request once, in the same order, independently of its neighbours.
 	// The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
 	// batch more than once, every item after the first is `rejected`.
 	//
-	// Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-	// with the same status code.
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+	// Claim, with the same status code.
 	BatchClaim(context.Context, *BatchClaimRequest) (*BatchClaimResponse, error)
 	// BatchSettle carries out each settlement once, in the same order, independently of its
 	// neighbours. The same key twice behaves as if sent one after the other.
 	//
-	// Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
 	// call that it stands for, with the same status code.
 	BatchSettle(context.Context, *BatchSettleRequest) (*BatchSettleResponse, error)
 	// Lookup answers what a Claim would find, without claiming: it writes nothing, grants nothing, parks nothing, and
@@ -320,12 +324,12 @@ type LedgerServiceServer interface {
 	// hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
 	// entry is COMPLETED, FAILED_TERMINAL or PARKED.
 	//
-	// Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+	// Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
 	Lookup(context.Context, *LookupRequest) (*LookupResponse, error)
 	// BatchLookup answers each request once, in the same order, independently of its neighbours.
 	//
-	// Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-	// with the same status code.
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+	// Lookup, with the same status code.
 	BatchLookup(context.Context, *BatchLookupRequest) (*BatchLookupResponse, error)
 	mustEmbedUnimplementedLedgerServiceServer()
 }

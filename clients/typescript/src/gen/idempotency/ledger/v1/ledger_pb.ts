@@ -23,7 +23,7 @@
 // the identical request can help; it is absent where the wait is longer, or the deadline was passed.
 //
 // An error without that ErrorInfo was made on the way, by a hop or by the client itself, whatever its status:
-// nobody knows whether the call was applied. Repeat the identical request, a bounded number of times.
+// it is not known whether the call was applied. Repeat the identical request, a bounded number of times.
 //
 // docs/clients.md has the rules that a consumer keeps in every language.
 //
@@ -46,8 +46,8 @@ export const file_idempotency_ledger_v1_ledger: GenFile = /*@__PURE__*/
   fileDesc("CiJpZGVtcG90ZW5jeS9sZWRnZXIvdjEvbGVkZ2VyLnByb3RvEhVpZGVtcG90ZW5jeS5sZWRnZXIudjEiTAoIRW50cnlLZXkSEAoIY29uc3VtZXIYASABKAkSDgoGc291cmNlGAIgASgJEgoKAmlkGAMgASgJEhIKCnJlcGxheV9ydW4YBCABKAkiigIKDENsYWltUmVxdWVzdBIsCgNrZXkYASABKAsyHy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRW50cnlLZXkSEAoIY2xhaW1faWQYAiABKAkSDQoFb3duZXIYAyABKAkSKAoFbGVhc2UYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEwoLZmluZ2VycHJpbnQYBSABKAwSLwoLb2NjdXJyZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmV2ZW50X3R5cGUYFCABKAkSJwoEd2FpdBgXIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKuBQoNQ2xhaW1SZXNwb25zZRItCgZhZHZpY2UYASABKA4yHS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQWR2aWNlEi4KC3JldHJ5X2FmdGVyGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjMKCGFjcXVpcmVkGAMgASgLMh8uaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkFjcXVpcmVkSAASNQoJY29tcGxldGVkGAQgASgLMiAuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkNvbXBsZXRlZEgAEjgKC2luX3Byb2dyZXNzGAUgASgLMiEuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkluUHJvZ3Jlc3NIABIxCgdiYWNrb2ZmGAYgASgLMh4uaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkJhY2tvZmZIABIvCgZmYWlsZWQYByABKAsyHS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRmFpbGVkSAASLwoGcGFya2VkGAggASgLMh0uaWRlbXBvdGVuY3kubGVkZ2VyLnYxLlBhcmtlZEgAEkoKFGZpbmdlcnByaW50X21pc21hdGNoGAkgASgLMiouaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkZpbmdlcnByaW50TWlzbWF0Y2hIABI+Cg5vdXRzaWRlX3dpbmRvdxgKIAEoCzIkLmlkZW1wb3RlbmN5LmxlZGdlci52MS5PdXRzaWRlV2luZG93SAASMwoIcmVqZWN0ZWQYCyABKAsyHy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuUmVqZWN0ZWRIABI3CgpzdXBwcmVzc2VkGAwgASgLMiEuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLlN1cHByZXNzZWRIAEIJCgd2ZXJkaWN0IoQDCghBY3F1aXJlZBINCgV0b2tlbhgBIAEoAxIPCgdhdHRlbXB0GAIgASgFEigKBWxlYXNlGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhAKCHJlcGxheWVkGAQgASgIEhYKDmVmZmVjdF91bmtub3duGAUgASgIEhwKFHByaW9yX2VmZmVjdF9zdGFydGVkGAYgASgIEhcKD2lkZW1wb3RlbmN5X2tleRgHIAEoCRISCgpjaGVja3BvaW50GAggASgMEhIKCmxhc3RfZXJyb3IYCSABKAkSGgoNYXR0ZW1wdHNfbGVmdBgKIAEoBUgAiAEBEhoKEmNoZWNrcG9pbnRfb21pdHRlZBgLIAEoCBInCgRob2xkGAwgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKCW9uX2V4cGlyeRgNIAEoDjIfLmlkZW1wb3RlbmN5LmxlZGdlci52MS5PbkV4cGlyeUIQCg5fYXR0ZW1wdHNfbGVmdCLdAQoJQ29tcGxldGVkEg4KBnJlc3VsdBgBIAEoDBIWCg5yZXN1bHRfZXhwaXJlZBgCIAEoCBIWCg5yZXN1bHRfb21pdHRlZBgDIAEoCBIwCgxjb21wbGV0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2F0dGVtcHQYBSABKAUSFQoNYnlfdGhpc19jbGFpbRgGIAEoCBIeChZmaW5nZXJwcmludF91bnZlcmlmaWVkGAcgASgIEhYKDnJlc3VsdF9kcm9wcGVkGAggASgIIlYKCkluUHJvZ3Jlc3MSDQoFb3duZXIYASABKAkSDwoHYXR0ZW1wdBgCIAEoBRIoCgVsZWFzZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJLCgdCYWNrb2ZmEhoKDWF0dGVtcHRzX2xlZnQYASABKAVIAIgBARISCgpsYXN0X2Vycm9yGAIgASgJQhAKDl9hdHRlbXB0c19sZWZ0IkYKBkZhaWxlZBINCgVlcnJvchgBIAEoCRItCglmYWlsZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIncKBlBhcmtlZBIvCgVjYXVzZRgBIAEoDjIgLmlkZW1wb3RlbmN5LmxlZGdlci52MS5QYXJrQ2F1c2USDQoFZXJyb3IYAiABKAkSLQoJcGFya2VkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI6ChNGaW5nZXJwcmludE1pc21hdGNoEhAKCGV4cGVjdGVkGAEgASgMEhEKCXByZXNlbnRlZBgCIAEoDCJrCg1PdXRzaWRlV2luZG93EikKBndpbmRvdxgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCgtvY2N1cnJlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiIAoKU3VwcHJlc3NlZBISCgpyZXBsYXlfcnVuGAEgASgJIrcCCghSZWplY3RlZBIyCgZyZWFzb24YASABKA4yIi5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRXJyb3JSZWFzb24SDAoEY29kZRgCIAEoBRIPCgdtZXNzYWdlGAMgASgJEj8KEGZpZWxkX3Zpb2xhdGlvbnMYBCADKAsyJS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRmllbGRWaW9sYXRpb24SLgoLcmV0cnlfYWZ0ZXIYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SOAoNY3VycmVudF9zdGF0ZRgGIAEoDjIhLmlkZW1wb3RlbmN5LmxlZGdlci52MS5FbnRyeVN0YXRlEi0KBmFkdmljZRgHIAEoDjIdLmlkZW1wb3RlbmN5LmxlZGdlci52MS5BZHZpY2UiNAoORmllbGRWaW9sYXRpb24SDQoFZmllbGQYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkitQEKDFJlbmV3UmVxdWVzdBIsCgNrZXkYASABKAsyHy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRW50cnlLZXkSDQoFdG9rZW4YAiABKAMSKAoFbGVhc2UYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFgoOZWZmZWN0X3N0YXJ0ZWQYBCABKAgSFwoKY2hlY2twb2ludBgFIAEoDEgAiAEBQg0KC19jaGVja3BvaW50IsMBCg1SZW5ld1Jlc3BvbnNlEigKBWxlYXNlGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg8KB3Jldml2ZWQYAiABKAgSJwoEaG9sZBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIyCglvbl9leHBpcnkYBCABKA4yHy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuT25FeHBpcnkSGgoSY2hlY2twb2ludF9kcm9wcGVkGAUgASgIIosBCg9Db21wbGV0ZVJlcXVlc3QSLAoDa2V5GAEgASgLMh8uaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkVudHJ5S2V5Eg0KBXRva2VuGAIgASgDEg4KBnJlc3VsdBgDIAEoDBIXCg9yZXN1bHRfbGVmdF9vdXQYBCABKAgSEgoKZXZlbnRfdHlwZRgUIAEoCSJ5ChBDb21wbGV0ZVJlc3BvbnNlEi0KBmFkdmljZRgBIAEoDjIdLmlkZW1wb3RlbmN5LmxlZGdlci52MS5BZHZpY2USEAoIcmVwbGF5ZWQYAiABKAgSDAoEbGF0ZRgDIAEoCBIWCg5yZXN1bHRfZHJvcHBlZBgEIAEoCCLPAQoLRmFpbFJlcXVlc3QSLAoDa2V5GAEgASgLMh8uaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkVudHJ5S2V5Eg0KBXRva2VuGAIgASgDEjAKBGtpbmQYAyABKA4yIi5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRmFpbHVyZUtpbmQSDQoFZXJyb3IYBCABKAkSLgoLcmV0cnlfYWZ0ZXIYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEgoKZXZlbnRfdHlwZRgUIAEoCSLfAQoMRmFpbFJlc3BvbnNlEi0KBmFkdmljZRgBIAEoDjIdLmlkZW1wb3RlbmN5LmxlZGdlci52MS5BZHZpY2USMAoFc3RhdGUYAiABKA4yIS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRW50cnlTdGF0ZRIuCgtyZXRyeV9hZnRlchgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIaCg1hdHRlbXB0c19sZWZ0GAQgASgFSACIAQESEAoIcmVwbGF5ZWQYBSABKAhCEAoOX2F0dGVtcHRzX2xlZnQipgEKDlJlbGVhc2VSZXF1ZXN0EiwKA2tleRgBIAEoCzIfLmlkZW1wb3RlbmN5LmxlZGdlci52MS5FbnRyeUtleRINCgV0b2tlbhgCIAEoAxIoCgVkZWxheRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIZChF1bnBpbl9maW5nZXJwcmludBgEIAEoCBISCgpldmVudF90eXBlGBQgASgJInAKD1JlbGVhc2VSZXNwb25zZRItCgZhZHZpY2UYASABKA4yHS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQWR2aWNlEhAKCHJlcGxheWVkGAIgASgIEhwKFGZpbmdlcnByaW50X3VucGlubmVkGAMgASgIIkoKEUJhdGNoQ2xhaW1SZXF1ZXN0EjUKCHJlcXVlc3RzGAEgAygLMiMuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkNsYWltUmVxdWVzdCJNChJCYXRjaENsYWltUmVzcG9uc2USNwoJcmVzcG9uc2VzGAEgAygLMiQuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkNsYWltUmVzcG9uc2Ui9gEKClNldHRsZW1lbnQSOgoIY29tcGxldGUYASABKAsyJi5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQ29tcGxldGVSZXF1ZXN0SAASMgoEZmFpbBgCIAEoCzIiLmlkZW1wb3RlbmN5LmxlZGdlci52MS5GYWlsUmVxdWVzdEgAEjgKB3JlbGVhc2UYAyABKAsyJS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuUmVsZWFzZVJlcXVlc3RIABI0CgVyZW5ldxgEIAEoCzIjLmlkZW1wb3RlbmN5LmxlZGdlci52MS5SZW5ld1JlcXVlc3RIAEIICgZhY3Rpb24itgIKEFNldHRsZW1lbnRSZXN1bHQSOwoIY29tcGxldGUYASABKAsyJy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQ29tcGxldGVSZXNwb25zZUgAEjMKBGZhaWwYAiABKAsyIy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuRmFpbFJlc3BvbnNlSAASOQoHcmVsZWFzZRgDIAEoCzImLmlkZW1wb3RlbmN5LmxlZGdlci52MS5SZWxlYXNlUmVzcG9uc2VIABI1CgVyZW5ldxgEIAEoCzIkLmlkZW1wb3RlbmN5LmxlZGdlci52MS5SZW5ld1Jlc3BvbnNlSAASMwoIcmVqZWN0ZWQYBSABKAsyHy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuUmVqZWN0ZWRIAEIJCgdvdXRjb21lIkwKEkJhdGNoU2V0dGxlUmVxdWVzdBI2CgtzZXR0bGVtZW50cxgBIAMoCzIhLmlkZW1wb3RlbmN5LmxlZGdlci52MS5TZXR0bGVtZW50Ik8KE0JhdGNoU2V0dGxlUmVzcG9uc2USOAoHcmVzdWx0cxgBIAMoCzInLmlkZW1wb3RlbmN5LmxlZGdlci52MS5TZXR0bGVtZW50UmVzdWx0ImYKDUxvb2t1cFJlcXVlc3QSLAoDa2V5GAEgASgLMh8uaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkVudHJ5S2V5EicKBHdhaXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgMKDkxvb2t1cFJlc3BvbnNlEjAKBXN0YXRlGAEgASgOMiEuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkVudHJ5U3RhdGUSDwoHYXR0ZW1wdBgCIAEoBRIuCgtyZXRyeV9hZnRlchgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhI1Cgljb21wbGV0ZWQYBCABKAsyIC5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQ29tcGxldGVkSAASLwoGZmFpbGVkGAUgASgLMh0uaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkZhaWxlZEgAEi8KBnBhcmtlZBgGIAEoCzIdLmlkZW1wb3RlbmN5LmxlZGdlci52MS5QYXJrZWRIABI4Cgtpbl9wcm9ncmVzcxgHIAEoCzIhLmlkZW1wb3RlbmN5LmxlZGdlci52MS5JblByb2dyZXNzSAASMQoHYmFja29mZhgIIAEoCzIeLmlkZW1wb3RlbmN5LmxlZGdlci52MS5CYWNrb2ZmSABCBwoFZm91bmQiTAoSQmF0Y2hMb29rdXBSZXF1ZXN0EjYKCHJlcXVlc3RzGAEgAygLMiQuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkxvb2t1cFJlcXVlc3QihwEKDExvb2t1cFJlc3VsdBI3CgZsb29rdXAYASABKAsyJS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuTG9va3VwUmVzcG9uc2VIABIzCghyZWplY3RlZBgCIAEoCzIfLmlkZW1wb3RlbmN5LmxlZGdlci52MS5SZWplY3RlZEgAQgkKB291dGNvbWUiTQoTQmF0Y2hMb29rdXBSZXNwb25zZRI2CglyZXNwb25zZXMYASADKAsyIy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuTG9va3VwUmVzdWx0KnQKBkFkdmljZRIWChJBRFZJQ0VfVU5TUEVDSUZJRUQQABISCg5BRFZJQ0VfUFJPQ0VTUxABEg4KCkFEVklDRV9BQ0sQAhIWChJBRFZJQ0VfUkVUUllfTEFURVIQAxIWChJBRFZJQ0VfREVBRF9MRVRURVIQBCrWAQoKRW50cnlTdGF0ZRIbChdFTlRSWV9TVEFURV9VTlNQRUNJRklFRBAAEhgKFEVOVFJZX1NUQVRFX1JFQ0VJVkVEEAESGwoXRU5UUllfU1RBVEVfSU5fUFJPR1JFU1MQAhIgChxFTlRSWV9TVEFURV9GQUlMRURfUkVUUllBQkxFEAMSGQoVRU5UUllfU1RBVEVfQ09NUExFVEVEEAQSHwobRU5UUllfU1RBVEVfRkFJTEVEX1RFUk1JTkFMEAUSFgoSRU5UUllfU1RBVEVfUEFSS0VEEAYquQEKCVBhcmtDYXVzZRIaChZQQVJLX0NBVVNFX1VOU1BFQ0lGSUVEEAASIQodUEFSS19DQVVTRV9BVFRFTVBUU19FWEhBVVNURUQQARIcChhQQVJLX0NBVVNFX0xFQVNFX0VYUElSRUQQAhIdChlQQVJLX0NBVVNFX0VGRkVDVF9VTktOT1dOEAMSFwoTUEFSS19DQVVTRV9DT05TVU1FUhAEEhcKE1BBUktfQ0FVU0VfT1BFUkFUT1IQBSrECQoLRXJyb3JSZWFzb24SHAoYRVJST1JfUkVBU09OX1VOU1BFQ0lGSUVEEAASHgoaRVJST1JfUkVBU09OX0lOVkFMSURfRklFTEQQARIfChtFUlJPUl9SRUFTT05fVE9PX01BTllfSVRFTVMQAhIaChZFUlJPUl9SRUFTT05fVE9PX0xBUkdFEAMSHQoZRVJST1JfUkVBU09OX0NMQUlNX0NMT1NFRBAEEh8KG0VSUk9SX1JFQVNPTl9FRkZFQ1RfU1RBUlRFRBAFEiQKIEVSUk9SX1JFQVNPTl9MRUFTRV9MSU1JVF9SRUFDSEVEEAYSIgoeRVJST1JfUkVBU09OX1RPS0VOX0ZST01fRlVUVVJFEAcSIgoeRVJST1JfUkVBU09OX0NPTlNVTUVSX0RJU0FCTEVEEAgSIQodRVJST1JfUkVBU09OX1VOS05PV05fQ09OU1VNRVIQCRIkCiBFUlJPUl9SRUFTT05fUkVURU5USU9OX1RPT19TSE9SVBAKEiIKHkVSUk9SX1JFQVNPTl9TVEFURV9OT1RfQUxMT1dFRBALEhsKF0VSUk9SX1JFQVNPTl9MRUFTRV9MT1NUEAwSIQodRVJST1JfUkVBU09OX1ZFUlNJT05fTUlTTUFUQ0gQDRIgChxFUlJPUl9SRUFTT05fRU5UUllfTk9UX0ZPVU5EEA4SIQodRVJST1JfUkVBU09OX1BPTElDWV9OT1RfRk9VTkQQDxIgChxFUlJPUl9SRUFTT05fVU5BVVRIRU5USUNBVEVEEBASJQohRVJST1JfUkVBU09OX0NPTlNVTUVSX05PVF9BTExPV0VEEBESGwoXRVJST1JfUkVBU09OX09WRVJMT0FERUQQEhIfChtFUlJPUl9SRUFTT05fUVVPVEFfRVhDRUVERUQQExIiCh5FUlJPUl9SRUFTT05fU1RPUkVfVU5BVkFJTEFCTEUQFBIjCh9FUlJPUl9SRUFTT05fU1RPUkVfQ0xPQ0tfQkVISU5EEBUSGQoVRVJST1JfUkVBU09OX0RSQUlOSU5HEBYSIAocRVJST1JfUkVBU09OX09VVENPTUVfVU5LTk9XThAXEiIKHkVSUk9SX1JFQVNPTl9ERUFETElORV9FWENFRURFRBAYEhoKFkVSUk9SX1JFQVNPTl9DQU5DRUxMRUQQGRIeChpFUlJPUl9SRUFTT05fS0VZX0NPTExJU0lPThAaEiEKHUVSUk9SX1JFQVNPTl9FTlRSWV9VTlJFQURBQkxFEBsSGQoVRVJST1JfUkVBU09OX0lOVEVSTkFMEBwSHgoaRVJST1JfUkVBU09OX1VOSU1QTEVNRU5URUQQHRIiCh5FUlJPUl9SRUFTT05fUE9MSUNZX1VOUkVBREFCTEUQHhIbChdFUlJPUl9SRUFTT05fVE9PX1JFQ0VOVBAfEiMKH0VSUk9SX1JFQVNPTl9SRVBMQVlfUlVOX1VOS05PV04QIBIiCh5FUlJPUl9SRUFTT05fUkVQTEFZX1JVTl9DTE9TRUQQIRIhCh1FUlJPUl9SRUFTT05fUkVQTEFZX0ZPUkJJRERFThAiEiIKHkVSUk9SX1JFQVNPTl9TVE9SRV9DTE9DS19BSEVBRBAjKm8KCE9uRXhwaXJ5EhkKFU9OX0VYUElSWV9VTlNQRUNJRklFRBAAEhUKEU9OX0VYUElSWV9SRUNMQUlNEAESEgoOT05fRVhQSVJZX1BBUksQAhIdChlPTl9FWFBJUllfUEFSS19JRl9TVEFSVEVEEAMqeQoLRmFpbHVyZUtpbmQSHAoYRkFJTFVSRV9LSU5EX1VOU1BFQ0lGSUVEEAASGgoWRkFJTFVSRV9LSU5EX1JFVFJZQUJMRRABEhkKFUZBSUxVUkVfS0lORF9URVJNSU5BTBACEhUKEUZBSUxVUkVfS0lORF9QQVJLEAMy8gYKDUxlZGdlclNlcnZpY2USVwoFQ2xhaW0SIy5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQ2xhaW1SZXF1ZXN0GiQuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkNsYWltUmVzcG9uc2UiA5ACAhJXCgVSZW5ldxIjLmlkZW1wb3RlbmN5LmxlZGdlci52MS5SZW5ld1JlcXVlc3QaJC5pZGVtcG90ZW5jeS5sZWRnZXIudjEuUmVuZXdSZXNwb25zZSIDkAICEmAKCENvbXBsZXRlEiYuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkNvbXBsZXRlUmVxdWVzdBonLmlkZW1wb3RlbmN5LmxlZGdlci52MS5Db21wbGV0ZVJlc3BvbnNlIgOQAgISVAoERmFpbBIiLmlkZW1wb3RlbmN5LmxlZGdlci52MS5GYWlsUmVxdWVzdBojLmlkZW1wb3RlbmN5LmxlZGdlci52MS5GYWlsUmVzcG9uc2UiA5ACAhJdCgdSZWxlYXNlEiUuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLlJlbGVhc2VSZXF1ZXN0GiYuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLlJlbGVhc2VSZXNwb25zZSIDkAICEmYKCkJhdGNoQ2xhaW0SKC5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQmF0Y2hDbGFpbVJlcXVlc3QaKS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQmF0Y2hDbGFpbVJlc3BvbnNlIgOQAgISaQoLQmF0Y2hTZXR0bGUSKS5pZGVtcG90ZW5jeS5sZWRnZXIudjEuQmF0Y2hTZXR0bGVSZXF1ZXN0GiouaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkJhdGNoU2V0dGxlUmVzcG9uc2UiA5ACAhJaCgZMb29rdXASJC5pZGVtcG90ZW5jeS5sZWRnZXIudjEuTG9va3VwUmVxdWVzdBolLmlkZW1wb3RlbmN5LmxlZGdlci52MS5Mb29rdXBSZXNwb25zZSIDkAIBEmkKC0JhdGNoTG9va3VwEikuaWRlbXBvdGVuY3kubGVkZ2VyLnYxLkJhdGNoTG9va3VwUmVxdWVzdBoqLmlkZW1wb3RlbmN5LmxlZGdlci52MS5CYXRjaExvb2t1cFJlc3BvbnNlIgOQAgFCcwoUaWRlbXBvdGVuY3lsZWRnZXIudjFQAVoTLi9sZWRnZXJ2MTtsZWRnZXJ2MaoCFElkZW1wb3RlbmN5TGVkZ2VyLlYxygIUSWRlbXBvdGVuY3lMZWRnZXJcVjHqAhVJZGVtcG90ZW5jeUxlZGdlcjo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed,
- * case-folded or normalised. No part but `replay_run` may be empty, and none may contain control characters.
+ * EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed, case-folded or
+ * normalised. No part except `replay_run` may be empty, and none may contain control characters.
  *
  * @generated from message idempotency.ledger.v1.EntryKey
  */
@@ -76,10 +76,10 @@ export type EntryKey = Message<"idempotency.ledger.v1.EntryKey"> & {
   id: string;
 
   /**
-   * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-   * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-   * is a live delivery, and what is completed is answered so.
+   * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+   * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+   * without it is a live delivery, and a completed message is answered as such.
    *
    * @generated from field: string replay_run = 4;
    */
@@ -124,9 +124,8 @@ export type ClaimRequest = Message<"idempotency.ledger.v1.ClaimRequest"> & {
   owner: string;
 
   /**
-   * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-   * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-   * refused.
+   * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+   * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
    *
    * @generated from field: google.protobuf.Duration lease = 4;
    */
@@ -144,9 +143,9 @@ export type ClaimRequest = Message<"idempotency.ledger.v1.ClaimRequest"> & {
   fingerprint: Uint8Array;
 
   /**
-   * When the producer made the message. With it, a message that is older than what the ledger
-   * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-   * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+   * When the producer made the message. With it, a message that is older than what the ledger remembers is
+   * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+   * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
    *
    * @generated from field: google.protobuf.Timestamp occurred_at = 6;
    */
@@ -163,14 +162,15 @@ export type ClaimRequest = Message<"idempotency.ledger.v1.ClaimRequest"> & {
   eventType: string;
 
   /**
-   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-   * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-   * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-   * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-   * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-   * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-   * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-   * a repeat of the call is answered its own grant.
+   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+   * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+   * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+   * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+   * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+   * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+   * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+   * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+   * repeat of the call is answered its own grant.
    *
    * @generated from field: google.protobuf.Duration wait = 23;
    */
@@ -185,8 +185,7 @@ export const ClaimRequestSchema: GenMessage<ClaimRequest> = /*@__PURE__*/
   messageDesc(file_idempotency_ledger_v1_ledger, 1);
 
 /**
- * ClaimResponse is the verdict on a claim. An unknown verdict is to be treated as
- * ADVICE_RETRY_LATER.
+ * ClaimResponse is the verdict on a claim. An unknown verdict must be treated as ADVICE_RETRY_LATER.
  *
  * @generated from message idempotency.ledger.v1.ClaimResponse
  */
@@ -207,7 +206,7 @@ export type ClaimResponse = Message<"idempotency.ledger.v1.ClaimResponse"> & {
   retryAfter?: Duration | undefined;
 
   /**
-   * What the ledger found. None that you know: treat it as ADVICE_RETRY_LATER.
+   * What the ledger found. If no field that you know is set: treat it as ADVICE_RETRY_LATER.
    *
    * @generated from oneof idempotency.ledger.v1.ClaimResponse.verdict
    */
@@ -332,7 +331,7 @@ export type Acquired = Message<"idempotency.ledger.v1.Acquired"> & {
   lease?: Duration | undefined;
 
   /**
-   * This answers a repeat of a claim that had been granted before: same token.
+   * This answers a repeat of a claim that was granted before: the token is the same.
    *
    * @generated from field: bool replayed = 4;
    */
@@ -347,8 +346,8 @@ export type Acquired = Message<"idempotency.ledger.v1.Acquired"> & {
   effectUnknown: boolean;
 
   /**
-   * An earlier attempt had said that its effect was about to start, and nobody has resolved since
-   * whether it happened. Do not process unless you were told to: Fail with FAILURE_KIND_PARK, so that a
+   * An earlier attempt had said that its effect was about to start, and no operator has resolved since
+   * whether it happened. Do not process unless you were instructed to: Fail with FAILURE_KIND_PARK, so that a
    * person looks it up.
    *
    * @generated from field: bool prior_effect_started = 6;
@@ -365,23 +364,24 @@ export type Acquired = Message<"idempotency.ledger.v1.Acquired"> & {
   idempotencyKey: string;
 
   /**
-   * What an earlier attempt (or this one) stored by Renew. Empty: nothing, or the flag below is
-   * set.
+   * What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
+   * `checkpoint_omitted` is set.
    *
    * @generated from field: bytes checkpoint = 8;
    */
   checkpoint: Uint8Array;
 
   /**
-   * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-   * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+   * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+   * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+   * whole.
    *
    * @generated from field: string last_error = 9;
    */
   lastError: string;
 
   /**
-   * How many attempts are left after this one. Unset: there is no limit.
+   * How many attempts are left after this one. Unset: unlimited.
    *
    * @generated from field: optional int32 attempts_left = 10;
    */
@@ -396,18 +396,18 @@ export type Acquired = Message<"idempotency.ledger.v1.Acquired"> & {
   checkpointOmitted: boolean;
 
   /**
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-   * further than this. Counted by the store's clock, as `lease` is.
+   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * further than this. Counted by the store's clock, like `lease`.
    *
    * @generated from field: google.protobuf.Duration hold = 12;
    */
   hold?: Duration | undefined;
 
   /**
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-   * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-   * same, and an announcement protects nothing: give the claim back.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+   * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+   * anyway, and an announcement protects nothing: release the claim.
    *
    * @generated from field: idempotency.ledger.v1.OnExpiry on_expiry = 13;
    */
@@ -479,8 +479,8 @@ export type Completed = Message<"idempotency.ledger.v1.Completed"> & {
   fingerprintUnverified: boolean;
 
   /**
-   * The effect had a result, and it was too large to be stored: `result` is empty for that, and is not the answer.
-   * Never with `result_expired` or `result_omitted`.
+   * The effect had a result that was too large to be stored: `result` is empty for that reason, and is not
+   * the answer. Never set with `result_expired` or `result_omitted`.
    *
    * @generated from field: bool result_dropped = 8;
    */
@@ -536,14 +536,14 @@ export const InProgressSchema: GenMessage<InProgress> = /*@__PURE__*/
  */
 export type Backoff = Message<"idempotency.ledger.v1.Backoff"> & {
   /**
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    *
    * @generated from field: optional int32 attempts_left = 1;
    */
   attemptsLeft?: number | undefined;
 
   /**
-   * The error of the last failed attempt. Empty: there is none.
+   * The error of the last failed attempt. Empty if no attempt failed.
    *
    * @generated from field: string last_error = 2;
    */
@@ -558,7 +558,7 @@ export const BackoffSchema: GenMessage<Backoff> = /*@__PURE__*/
   messageDesc(file_idempotency_ledger_v1_ledger, 6);
 
 /**
- * Failed: the consumer or an operator said that no attempt will succeed.
+ * Failed: the consumer or an operator decided that no attempt will succeed.
  *
  * @generated from message idempotency.ledger.v1.Failed
  */
@@ -599,7 +599,7 @@ export type Parked = Message<"idempotency.ledger.v1.Parked"> & {
   cause: ParkCause;
 
   /**
-   * The last error known. Empty: there is none.
+   * The last error known. Empty if none is known.
    *
    * @generated from field: string error = 2;
    */
@@ -650,7 +650,7 @@ export const FingerprintMismatchSchema: GenMessage<FingerprintMismatch> = /*@__P
   messageDesc(file_idempotency_ledger_v1_ledger, 9);
 
 /**
- * OutsideWindow: there is no entry, and the message is so old that one may have been purged.
+ * OutsideWindow: the key has no entry, and the message is so old that one may have been purged.
  *
  * @generated from message idempotency.ledger.v1.OutsideWindow
  */
@@ -734,7 +734,7 @@ export type Rejected = Message<"idempotency.ledger.v1.Rejected"> & {
   fieldViolations: FieldViolation[];
 
   /**
-   * How long to wait where a retry helps. Unset: a retry of its own does not help.
+   * How long to wait where a retry helps. Unset: a retry alone does not help.
    *
    * @generated from field: google.protobuf.Duration retry_after = 5;
    */
@@ -855,30 +855,30 @@ export type RenewResponse = Message<"idempotency.ledger.v1.RenewResponse"> & {
   lease?: Duration | undefined;
 
   /**
-   * The lease had run out, and nobody had been granted the key since: the claim is held again.
+   * The lease had run out, and no other claim had been granted the key since: the claim is held again.
    *
    * @generated from field: bool revived = 2;
    */
   revived: boolean;
 
   /**
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-   * no further than this.
+   * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+   * extends the lease beyond it.
    *
    * @generated from field: google.protobuf.Duration hold = 3;
    */
   hold?: Duration | undefined;
 
   /**
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted.
    *
    * @generated from field: idempotency.ledger.v1.OnExpiry on_expiry = 4;
    */
   onExpiry: OnExpiry;
 
   /**
-   * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The lease and
-   * `effect_started` stand. Look at this flag before an effect that relies on the checkpoint.
+   * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The
+   * lease and `effect_started` are stored. Check this flag before an effect that relies on the checkpoint.
    *
    * @generated from field: bool checkpoint_dropped = 5;
    */
@@ -965,15 +965,15 @@ export type CompleteResponse = Message<"idempotency.ledger.v1.CompleteResponse">
 
   /**
    * The lease was over, or the claim had been closed otherwise, by a Release for example. The message is
-   * COMPLETED all the same, since the effect happened.
+   * COMPLETED anyway, since the effect happened.
    *
    * @generated from field: bool late = 3;
    */
   late: boolean;
 
   /**
-   * The message is completed without its result: the result was larger than the limit, or left out. On a repeat: of
-   * the first Complete, whose result, or none, stays.
+   * The message is completed without its result: the result was larger than the limit, or left out. On a
+   * repeat: that of the first Complete, which stays as it is.
    *
    * @generated from field: bool result_dropped = 4;
    */
@@ -1008,7 +1008,8 @@ export type FailRequest = Message<"idempotency.ledger.v1.FailRequest"> & {
   token: bigint;
 
   /**
-   * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+   * Whether another attempt may succeed. Unset, or a value that the server does not know:
+   * FAILURE_KIND_RETRYABLE.
    *
    * @generated from field: idempotency.ledger.v1.FailureKind kind = 3;
    */
@@ -1046,7 +1047,7 @@ export const FailRequestSchema: GenMessage<FailRequest> = /*@__PURE__*/
   messageDesc(file_idempotency_ledger_v1_ledger, 18);
 
 /**
- * FailResponse says where the entry stands now.
+ * FailResponse reports the state of the entry now.
  *
  * @generated from message idempotency.ledger.v1.FailResponse
  */
@@ -1073,14 +1074,14 @@ export type FailResponse = Message<"idempotency.ledger.v1.FailResponse"> & {
   retryAfter?: Duration | undefined;
 
   /**
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    *
    * @generated from field: optional int32 attempts_left = 4;
    */
   attemptsLeft?: number | undefined;
 
   /**
-   * The claim had ended before: this call changed its error at the most.
+   * The claim had ended before: this call changed at most its error.
    *
    * @generated from field: bool replayed = 5;
    */
@@ -1123,10 +1124,10 @@ export type ReleaseRequest = Message<"idempotency.ledger.v1.ReleaseRequest"> & {
   delay?: Duration | undefined;
 
   /**
-   * Nothing was done, and the next request under this key may have another body, as one that was invalid and is
-   * corrected: the pinned fingerprint is then compared with nothing, until the next grant replaces it by what its Claim
-   * brings. Not where an earlier attempt may have had an effect, or has left a checkpoint: look at
-   * `fingerprint_unpinned`.
+   * Nothing was done, and the next request under this key may have another body, such as the corrected form
+   * of an invalid one: the pinned fingerprint is then not compared until the next grant replaces it by that
+   * of its Claim. Has no effect where an earlier attempt may have had an effect, or has left a checkpoint:
+   * check `fingerprint_unpinned`.
    *
    * @generated from field: bool unpin_fingerprint = 4;
    */
@@ -1148,7 +1149,7 @@ export const ReleaseRequestSchema: GenMessage<ReleaseRequest> = /*@__PURE__*/
   messageDesc(file_idempotency_ledger_v1_ledger, 20);
 
 /**
- * ReleaseResponse says that the claim is given back.
+ * ReleaseResponse confirms that the claim was released.
  *
  * @generated from message idempotency.ledger.v1.ReleaseResponse
  */
@@ -1240,7 +1241,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
    */
   action: {
     /**
-     * What Complete does.
+     * A Complete.
      *
      * @generated from field: idempotency.ledger.v1.CompleteRequest complete = 1;
      */
@@ -1248,7 +1249,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
     case: "complete";
   } | {
     /**
-     * What Fail does.
+     * A Fail.
      *
      * @generated from field: idempotency.ledger.v1.FailRequest fail = 2;
      */
@@ -1256,7 +1257,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
     case: "fail";
   } | {
     /**
-     * What Release does.
+     * A Release.
      *
      * @generated from field: idempotency.ledger.v1.ReleaseRequest release = 3;
      */
@@ -1264,7 +1265,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
     case: "release";
   } | {
     /**
-     * What Renew does.
+     * A Renew.
      *
      * @generated from field: idempotency.ledger.v1.RenewRequest renew = 4;
      */
@@ -1287,7 +1288,7 @@ export const SettlementSchema: GenMessage<Settlement> = /*@__PURE__*/
  */
 export type SettlementResult = Message<"idempotency.ledger.v1.SettlementResult"> & {
   /**
-   * What came of the settlement.
+   * The outcome of the settlement.
    *
    * @generated from oneof idempotency.ledger.v1.SettlementResult.outcome
    */
@@ -1384,7 +1385,7 @@ export const BatchSettleResponseSchema: GenMessage<BatchSettleResponse> = /*@__P
   messageDesc(file_idempotency_ledger_v1_ledger, 27);
 
 /**
- * LookupRequest asks how a message stands.
+ * LookupRequest asks for the state of a message.
  *
  * @generated from message idempotency.ledger.v1.LookupRequest
  */
@@ -1414,16 +1415,16 @@ export const LookupRequestSchema: GenMessage<LookupRequest> = /*@__PURE__*/
   messageDesc(file_idempotency_ledger_v1_ledger, 28);
 
 /**
- * LookupResponse says what a Claim would find. It carries no advice: what becomes of the broker's message is for a
- * Claim to decide.
+ * LookupResponse reports what a Claim would find. It carries no advice: a Claim decides what happens to the
+ * broker's message.
  *
  * @generated from message idempotency.ledger.v1.LookupResponse
  */
 export type LookupResponse = Message<"idempotency.ledger.v1.LookupResponse"> & {
   /**
-   * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-   * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-   * forgotten.
+   * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+   * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+   * new, or its entry was forgotten.
    *
    * @generated from field: idempotency.ledger.v1.EntryState state = 1;
    */
@@ -1445,8 +1446,8 @@ export type LookupResponse = Message<"idempotency.ledger.v1.LookupResponse"> & {
   retryAfter?: Duration | undefined;
 
   /**
-   * What the entry holds. Unset where `state` is RECEIVED or FAILED_RETRYABLE and the next attempt is due, and where
-   * there is no entry. One that you do not know: ask again later.
+   * What the entry holds. Unset where `state` is RECEIVED or FAILED_RETRYABLE and the next attempt is due,
+   * and where the key has no entry. One that you do not know: ask again later.
    *
    * @generated from oneof idempotency.ledger.v1.LookupResponse.found
    */
@@ -1638,7 +1639,7 @@ export const AdviceSchema: GenEnum<Advice> = /*@__PURE__*/
  */
 export enum EntryState {
   /**
-   * The state is not set, or there is no entry.
+   * The state is not set, or the key has no entry.
    *
    * @generated from enum value: ENTRY_STATE_UNSPECIFIED = 0;
    */
@@ -1707,7 +1708,7 @@ export enum ParkCause {
   UNSPECIFIED = 0,
 
   /**
-   * As many attempts were used as the policy's `max_attempts` allows.
+   * All attempts that the policy's `max_attempts` allows were used.
    *
    * @generated from enum value: PARK_CAUSE_ATTEMPTS_EXHAUSTED = 1;
    */
@@ -1721,7 +1722,7 @@ export enum ParkCause {
   LEASE_EXPIRED = 2,
 
   /**
-   * A lease ran out after its holder had said that the effect was about to start.
+   * A lease ran out after its holder had announced that the effect was about to start.
    *
    * @generated from enum value: PARK_CAUSE_EFFECT_UNKNOWN = 3;
    */
@@ -1749,8 +1750,8 @@ export const ParkCauseSchema: GenEnum<ParkCause> = /*@__PURE__*/
   enumDesc(file_idempotency_ledger_v1_ledger, 2);
 
 /**
- * ErrorReason lists each word that stands in `google.rpc.ErrorInfo.reason` (there without its
- * prefix) and in Rejected.reason. "Not applied" means: certainly not applied by this call.
+ * ErrorReason lists each word of `google.rpc.ErrorInfo.reason` (there without its prefix) and of
+ * Rejected.reason. "Not applied" means: certainly not applied by this call.
  *
  * @generated from enum idempotency.ledger.v1.ErrorReason
  */
@@ -1815,7 +1816,7 @@ export enum ErrorReason {
   TOKEN_FROM_FUTURE = 7,
 
   /**
-   * FAILED_PRECONDITION, not applied: the consumer's policy holds new grants back.
+   * FAILED_PRECONDITION, not applied: the consumer's policy stops new grants.
    *
    * @generated from enum value: ERROR_REASON_CONSUMER_DISABLED = 8;
    */
@@ -1867,7 +1868,7 @@ export enum ErrorReason {
   ENTRY_NOT_FOUND = 14,
 
   /**
-   * NOT_FOUND, not applied: there is no such policy.
+   * NOT_FOUND, not applied: the policy does not exist.
    *
    * @generated from enum value: ERROR_REASON_POLICY_NOT_FOUND = 15;
    */
@@ -1881,16 +1882,16 @@ export enum ErrorReason {
   UNAUTHENTICATED = 16,
 
   /**
-   * PERMISSION_DENIED, not applied: the caller may not act for this consumer. Tells nothing of
-   * a key's existence.
+   * PERMISSION_DENIED, not applied: the caller may not act for this consumer. The error does not reveal
+   * whether a key exists.
    *
    * @generated from enum value: ERROR_REASON_CONSUMER_NOT_ALLOWED = 17;
    */
   CONSUMER_NOT_ALLOWED = 17,
 
   /**
-   * RESOURCE_EXHAUSTED, not applied: a queue is full, the requests under way of this connection or of the
-   * whole server have too many bytes, or a key is fought over by too many.
+   * RESOURCE_EXHAUSTED, not applied: a queue is full, the requests in progress of this connection or of the
+   * whole server have too many bytes, or too many callers change the same key at the same time.
    *
    * @generated from enum value: ERROR_REASON_OVERLOADED = 18;
    */
@@ -1973,7 +1974,7 @@ export enum ErrorReason {
   INTERNAL = 28,
 
   /**
-   * UNIMPLEMENTED, not applied: the server knows no such method, or no such compression.
+   * UNIMPLEMENTED, not applied: the server does not have this method, or does not support this compression.
    *
    * @generated from enum value: ERROR_REASON_UNIMPLEMENTED = 29;
    */
@@ -1998,24 +1999,25 @@ export enum ErrorReason {
   TOO_RECENT = 31,
 
   /**
-   * FAILED_PRECONDITION, not applied: nobody has created the replay run that the key names, so that nothing is
-   * processed or acknowledged in it. An operator creates it, or the consumer corrects `replay_run`.
+   * FAILED_PRECONDITION, not applied: no operator has created the replay run that the key names, so that
+   * nothing is processed or acknowledged in it. An operator creates it, or the consumer corrects
+   * `replay_run`.
    *
    * @generated from enum value: ERROR_REASON_REPLAY_RUN_UNKNOWN = 32;
    */
   REPLAY_RUN_UNKNOWN = 32,
 
   /**
-   * FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was granted in
-   * it can still be settled. Over is for ever: another replay needs a new run.
+   * FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was
+   * granted in it can still be settled. A run that is over stays over: another replay needs a new run.
    *
    * @generated from enum value: ERROR_REASON_REPLAY_RUN_CLOSED = 33;
    */
   REPLAY_RUN_CLOSED = 33,
 
   /**
-   * FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim it has come to forbid them
-   * since the run was created.
+   * FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim: the policy was
+   * changed to forbid them after the run was created.
    *
    * @generated from enum value: ERROR_REASON_REPLAY_FORBIDDEN = 34;
    */
@@ -2040,13 +2042,13 @@ export const ErrorReasonSchema: GenEnum<ErrorReason> = /*@__PURE__*/
   enumDesc(file_idempotency_ledger_v1_ledger, 3);
 
 /**
- * OnExpiry says what becomes of a claim whose lease and grace are over.
+ * OnExpiry is what happens to a claim whose lease and grace are over.
  *
  * @generated from enum idempotency.ledger.v1.OnExpiry
  */
 export enum OnExpiry {
   /**
-   * The value is not given, by an older server for example.
+   * The value is not set, by an older server for example.
    *
    * @generated from enum value: ON_EXPIRY_UNSPECIFIED = 0;
    */
@@ -2067,7 +2069,7 @@ export enum OnExpiry {
   PARK = 2,
 
   /**
-   * The entry is parked if its effect was announced, else the next Claim is granted.
+   * The entry is parked if its effect was announced; otherwise the next Claim is granted.
    *
    * @generated from enum value: ON_EXPIRY_PARK_IF_STARTED = 3;
    */
@@ -2081,7 +2083,7 @@ export const OnExpirySchema: GenEnum<OnExpiry> = /*@__PURE__*/
   enumDesc(file_idempotency_ledger_v1_ledger, 4);
 
 /**
- * FailureKind says what another attempt would bring.
+ * FailureKind states whether another attempt may succeed.
  *
  * @generated from enum idempotency.ledger.v1.FailureKind
  */
@@ -2108,7 +2110,7 @@ export enum FailureKind {
   TERMINAL = 2,
 
   /**
-   * A person shall look at it.
+   * A person must look at it.
    *
    * @generated from enum value: FAILURE_KIND_PARK = 3;
    */
@@ -2128,10 +2130,11 @@ export const FailureKindSchema: GenEnum<FailureKind> = /*@__PURE__*/
  * answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
  * A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
  *
- * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
- * OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
- * ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
- * the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+ * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+ * TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+ * KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+ * QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+ * lists its own errors in addition.
  *
  * A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
  * TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
@@ -2147,10 +2150,11 @@ export const LedgerService: GenService<{
    * while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
    * result, or a grant where the holder failed.
    *
-   * Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-   * repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-   * `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-   * STORE_UNAVAILABLE (where the policies could not be read for too long).
+   * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+   * delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+   * grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+   * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+   * long).
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.Claim
    */
@@ -2166,7 +2170,7 @@ export const LedgerService: GenService<{
    * A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
    * calls Renew with effect_started, and waits for OK before it starts the effect.
    *
-   * Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+   * Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.Renew
    */
@@ -2176,13 +2180,13 @@ export const LedgerService: GenService<{
     output: typeof RenewResponseSchema;
   },
   /**
-   * Complete records that the effect is done, and its result. It is accepted from the holder of
-   * the latest token, even after the lease has run out (`late`), as long as nobody was granted
-   * the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-   * once, where it is remembered, and the operators are alerted where two holders have reported the effect.
+   * Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+   * token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+   * Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+   * where it is remembered, and the operators are alerted where two holders have reported the effect.
    *
-   * Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-   * the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+   * Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+   * look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
    * ENTRY_NOT_FOUND.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.Complete
@@ -2195,7 +2199,7 @@ export const LedgerService: GenService<{
   /**
    * Fail records that the attempt failed, and whether another one may help.
    *
-   * Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+   * Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.Fail
    */
@@ -2208,7 +2212,7 @@ export const LedgerService: GenService<{
    * Release gives the claim back unused; the attempt does not count. It is for work that has not
    * begun: release nothing whose effect may be running or done.
    *
-   * Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+   * Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.Release
    */
@@ -2222,8 +2226,8 @@ export const LedgerService: GenService<{
    * The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
    * batch more than once, every item after the first is `rejected`.
    *
-   * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-   * with the same status code.
+   * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+   * Claim, with the same status code.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.BatchClaim
    */
@@ -2236,7 +2240,7 @@ export const LedgerService: GenService<{
    * BatchSettle carries out each settlement once, in the same order, independently of its
    * neighbours. The same key twice behaves as if sent one after the other.
    *
-   * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+   * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
    * call that it stands for, with the same status code.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.BatchSettle
@@ -2254,7 +2258,7 @@ export const LedgerService: GenService<{
    * hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
    * entry is COMPLETED, FAILED_TERMINAL or PARKED.
    *
-   * Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+   * Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.Lookup
    */
@@ -2266,8 +2270,8 @@ export const LedgerService: GenService<{
   /**
    * BatchLookup answers each request once, in the same order, independently of its neighbours.
    *
-   * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-   * with the same status code.
+   * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+   * Lookup, with the same status code.
    *
    * @generated from rpc idempotency.ledger.v1.LedgerService.BatchLookup
    */

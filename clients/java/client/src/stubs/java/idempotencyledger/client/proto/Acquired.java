@@ -123,7 +123,7 @@ private static final long serialVersionUID = 0L;
   private boolean replayed_ = false;
   /**
    * <pre>
-   * This answers a repeat of a claim that had been granted before: same token.
+   * This answers a repeat of a claim that was granted before: the token is the same.
    * </pre>
    *
    * <code>bool replayed = 4;</code>
@@ -154,8 +154,8 @@ private static final long serialVersionUID = 0L;
   private boolean priorEffectStarted_ = false;
   /**
    * <pre>
-   * An earlier attempt had said that its effect was about to start, and nobody has resolved since
-   * whether it happened. Do not process unless you were told to: Fail with FAILURE_KIND_PARK, so that a
+   * An earlier attempt had said that its effect was about to start, and no operator has resolved since
+   * whether it happened. Do not process unless you were instructed to: Fail with FAILURE_KIND_PARK, so that a
    * person looks it up.
    * </pre>
    *
@@ -222,8 +222,8 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.ByteString checkpoint_ = com.google.protobuf.ByteString.EMPTY;
   /**
    * <pre>
-   * What an earlier attempt (or this one) stored by Renew. Empty: nothing, or the flag below is
-   * set.
+   * What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
+   * `checkpoint_omitted` is set.
    * </pre>
    *
    * <code>bytes checkpoint = 8;</code>
@@ -239,8 +239,9 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object lastError_ = "";
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-   * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+   * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+   * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+   * whole.
    * </pre>
    *
    * <code>string last_error = 9;</code>
@@ -261,8 +262,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-   * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+   * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+   * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+   * whole.
    * </pre>
    *
    * <code>string last_error = 9;</code>
@@ -287,7 +289,7 @@ private static final long serialVersionUID = 0L;
   private int attemptsLeft_ = 0;
   /**
    * <pre>
-   * How many attempts are left after this one. Unset: there is no limit.
+   * How many attempts are left after this one. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 10;</code>
@@ -299,7 +301,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How many attempts are left after this one. Unset: there is no limit.
+   * How many attempts are left after this one. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 10;</code>
@@ -330,8 +332,8 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration hold_;
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-   * further than this. Counted by the store's clock, as `lease` is.
+   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 12;</code>
@@ -343,8 +345,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-   * further than this. Counted by the store's clock, as `lease` is.
+   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 12;</code>
@@ -356,8 +358,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-   * further than this. Counted by the store's clock, as `lease` is.
+   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 12;</code>
@@ -371,10 +373,10 @@ private static final long serialVersionUID = 0L;
   private int onExpiry_ = 0;
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-   * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-   * same, and an announcement protects nothing: give the claim back.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+   * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+   * anyway, and an announcement protects nothing: release the claim.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>
@@ -385,10 +387,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-   * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-   * same, and an announcement protects nothing: give the claim back.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+   * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+   * anyway, and an announcement protects nothing: release the claim.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>
@@ -1308,7 +1310,7 @@ private static final long serialVersionUID = 0L;
     private boolean replayed_ ;
     /**
      * <pre>
-     * This answers a repeat of a claim that had been granted before: same token.
+     * This answers a repeat of a claim that was granted before: the token is the same.
      * </pre>
      *
      * <code>bool replayed = 4;</code>
@@ -1320,7 +1322,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * This answers a repeat of a claim that had been granted before: same token.
+     * This answers a repeat of a claim that was granted before: the token is the same.
      * </pre>
      *
      * <code>bool replayed = 4;</code>
@@ -1336,7 +1338,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * This answers a repeat of a claim that had been granted before: same token.
+     * This answers a repeat of a claim that was granted before: the token is the same.
      * </pre>
      *
      * <code>bool replayed = 4;</code>
@@ -1399,8 +1401,8 @@ private static final long serialVersionUID = 0L;
     private boolean priorEffectStarted_ ;
     /**
      * <pre>
-     * An earlier attempt had said that its effect was about to start, and nobody has resolved since
-     * whether it happened. Do not process unless you were told to: Fail with FAILURE_KIND_PARK, so that a
+     * An earlier attempt had said that its effect was about to start, and no operator has resolved since
+     * whether it happened. Do not process unless you were instructed to: Fail with FAILURE_KIND_PARK, so that a
      * person looks it up.
      * </pre>
      *
@@ -1413,8 +1415,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An earlier attempt had said that its effect was about to start, and nobody has resolved since
-     * whether it happened. Do not process unless you were told to: Fail with FAILURE_KIND_PARK, so that a
+     * An earlier attempt had said that its effect was about to start, and no operator has resolved since
+     * whether it happened. Do not process unless you were instructed to: Fail with FAILURE_KIND_PARK, so that a
      * person looks it up.
      * </pre>
      *
@@ -1431,8 +1433,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An earlier attempt had said that its effect was about to start, and nobody has resolved since
-     * whether it happened. Do not process unless you were told to: Fail with FAILURE_KIND_PARK, so that a
+     * An earlier attempt had said that its effect was about to start, and no operator has resolved since
+     * whether it happened. Do not process unless you were instructed to: Fail with FAILURE_KIND_PARK, so that a
      * person looks it up.
      * </pre>
      *
@@ -1551,8 +1553,8 @@ private static final long serialVersionUID = 0L;
     private com.google.protobuf.ByteString checkpoint_ = com.google.protobuf.ByteString.EMPTY;
     /**
      * <pre>
-     * What an earlier attempt (or this one) stored by Renew. Empty: nothing, or the flag below is
-     * set.
+     * What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
+     * `checkpoint_omitted` is set.
      * </pre>
      *
      * <code>bytes checkpoint = 8;</code>
@@ -1564,8 +1566,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What an earlier attempt (or this one) stored by Renew. Empty: nothing, or the flag below is
-     * set.
+     * What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
+     * `checkpoint_omitted` is set.
      * </pre>
      *
      * <code>bytes checkpoint = 8;</code>
@@ -1581,8 +1583,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What an earlier attempt (or this one) stored by Renew. Empty: nothing, or the flag below is
-     * set.
+     * What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
+     * `checkpoint_omitted` is set.
      * </pre>
      *
      * <code>bytes checkpoint = 8;</code>
@@ -1598,8 +1600,9 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object lastError_ = "";
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-     * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+     * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+     * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+     * whole.
      * </pre>
      *
      * <code>string last_error = 9;</code>
@@ -1619,8 +1622,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-     * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+     * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+     * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+     * whole.
      * </pre>
      *
      * <code>string last_error = 9;</code>
@@ -1641,8 +1645,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-     * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+     * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+     * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+     * whole.
      * </pre>
      *
      * <code>string last_error = 9;</code>
@@ -1659,8 +1664,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-     * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+     * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+     * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+     * whole.
      * </pre>
      *
      * <code>string last_error = 9;</code>
@@ -1674,8 +1680,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-     * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+     * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+     * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+     * whole.
      * </pre>
      *
      * <code>string last_error = 9;</code>
@@ -1695,7 +1702,7 @@ private static final long serialVersionUID = 0L;
     private int attemptsLeft_ ;
     /**
      * <pre>
-     * How many attempts are left after this one. Unset: there is no limit.
+     * How many attempts are left after this one. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 10;</code>
@@ -1707,7 +1714,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left after this one. Unset: there is no limit.
+     * How many attempts are left after this one. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 10;</code>
@@ -1719,7 +1726,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left after this one. Unset: there is no limit.
+     * How many attempts are left after this one. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 10;</code>
@@ -1735,7 +1742,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left after this one. Unset: there is no limit.
+     * How many attempts are left after this one. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 10;</code>
@@ -1800,8 +1807,8 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> holdBuilder_;
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1812,8 +1819,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1828,8 +1835,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1849,8 +1856,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1868,8 +1875,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1894,8 +1901,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1912,8 +1919,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1925,8 +1932,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1941,8 +1948,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-     * further than this. Counted by the store's clock, as `lease` is.
+     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 12;</code>
@@ -1964,10 +1971,10 @@ private static final long serialVersionUID = 0L;
     private int onExpiry_ = 0;
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-     * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-     * same, and an announcement protects nothing: give the claim back.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+     * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+     * anyway, and an announcement protects nothing: release the claim.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>
@@ -1978,10 +1985,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-     * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-     * same, and an announcement protects nothing: give the claim back.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+     * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+     * anyway, and an announcement protects nothing: release the claim.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>
@@ -1996,10 +2003,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-     * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-     * same, and an announcement protects nothing: give the claim back.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+     * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+     * anyway, and an announcement protects nothing: release the claim.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>
@@ -2012,10 +2019,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-     * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-     * same, and an announcement protects nothing: give the claim back.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+     * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+     * anyway, and an announcement protects nothing: release the claim.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>
@@ -2033,10 +2040,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-     * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-     * same, and an announcement protects nothing: give the claim back.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+     * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+     * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+     * anyway, and an announcement protects nothing: release the claim.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>

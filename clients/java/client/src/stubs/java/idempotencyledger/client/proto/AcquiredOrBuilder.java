@@ -59,7 +59,7 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * This answers a repeat of a claim that had been granted before: same token.
+   * This answers a repeat of a claim that was granted before: the token is the same.
    * </pre>
    *
    * <code>bool replayed = 4;</code>
@@ -80,8 +80,8 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * An earlier attempt had said that its effect was about to start, and nobody has resolved since
-   * whether it happened. Do not process unless you were told to: Fail with FAILURE_KIND_PARK, so that a
+   * An earlier attempt had said that its effect was about to start, and no operator has resolved since
+   * whether it happened. Do not process unless you were instructed to: Fail with FAILURE_KIND_PARK, so that a
    * person looks it up.
    * </pre>
    *
@@ -116,8 +116,8 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * What an earlier attempt (or this one) stored by Renew. Empty: nothing, or the flag below is
-   * set.
+   * What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
+   * `checkpoint_omitted` is set.
    * </pre>
    *
    * <code>bytes checkpoint = 8;</code>
@@ -127,8 +127,9 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-   * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+   * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+   * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+   * whole.
    * </pre>
    *
    * <code>string last_error = 9;</code>
@@ -137,8 +138,9 @@ public interface AcquiredOrBuilder extends
   java.lang.String getLastError();
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none. In a batch whose answer would become too large the
-   * longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them whole.
+   * The error of the last failed attempt. Empty if no attempt failed. In a batch whose answer would become
+   * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
+   * whole.
    * </pre>
    *
    * <code>string last_error = 9;</code>
@@ -149,7 +151,7 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * How many attempts are left after this one. Unset: there is no limit.
+   * How many attempts are left after this one. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 10;</code>
@@ -158,7 +160,7 @@ public interface AcquiredOrBuilder extends
   boolean hasAttemptsLeft();
   /**
    * <pre>
-   * How many attempts are left after this one. Unset: there is no limit.
+   * How many attempts are left after this one. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 10;</code>
@@ -179,8 +181,8 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-   * further than this. Counted by the store's clock, as `lease` is.
+   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 12;</code>
@@ -189,8 +191,8 @@ public interface AcquiredOrBuilder extends
   boolean hasHold();
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-   * further than this. Counted by the store's clock, as `lease` is.
+   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 12;</code>
@@ -199,8 +201,8 @@ public interface AcquiredOrBuilder extends
   com.google.protobuf.Duration getHold();
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: Renew extends the lease no
-   * further than this. Counted by the store's clock, as `lease` is.
+   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 12;</code>
@@ -209,10 +211,10 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-   * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-   * same, and an announcement protects nothing: give the claim back.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+   * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+   * anyway, and an announcement protects nothing: release the claim.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>
@@ -221,10 +223,10 @@ public interface AcquiredOrBuilder extends
   int getOnExpiryValue();
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted. Look at it
-   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced, a
-   * lease that runs out leaves the message to a person. With any other value the next Claim is granted all the
-   * same, and an announcement protects nothing: give the claim back.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
+   * before you announce an effect by Renew: with PARK, and with PARK_IF_STARTED once the effect is announced,
+   * a lease that runs out leaves the message to a person. With any other value the next Claim is granted
+   * anyway, and an announcement protects nothing: release the claim.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 13;</code>

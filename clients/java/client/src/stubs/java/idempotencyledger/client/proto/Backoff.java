@@ -49,7 +49,7 @@ private static final long serialVersionUID = 0L;
   private int attemptsLeft_ = 0;
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 1;</code>
@@ -61,7 +61,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object lastError_ = "";
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none.
+   * The error of the last failed attempt. Empty if no attempt failed.
    * </pre>
    *
    * <code>string last_error = 2;</code>
@@ -98,7 +98,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none.
+   * The error of the last failed attempt. Empty if no attempt failed.
    * </pre>
    *
    * <code>string last_error = 2;</code>
@@ -483,7 +483,7 @@ private static final long serialVersionUID = 0L;
     private int attemptsLeft_ ;
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 1;</code>
@@ -495,7 +495,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 1;</code>
@@ -507,7 +507,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 1;</code>
@@ -523,7 +523,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 1;</code>
@@ -539,7 +539,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object lastError_ = "";
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none.
+     * The error of the last failed attempt. Empty if no attempt failed.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -559,7 +559,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none.
+     * The error of the last failed attempt. Empty if no attempt failed.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -580,7 +580,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none.
+     * The error of the last failed attempt. Empty if no attempt failed.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -597,7 +597,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none.
+     * The error of the last failed attempt. Empty if no attempt failed.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -611,7 +611,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty: there is none.
+     * The error of the last failed attempt. Empty if no attempt failed.
      * </pre>
      *
      * <code>string last_error = 2;</code>

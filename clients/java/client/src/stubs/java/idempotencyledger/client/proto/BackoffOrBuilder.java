@@ -10,7 +10,7 @@ public interface BackoffOrBuilder extends
 
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 1;</code>
@@ -19,7 +19,7 @@ public interface BackoffOrBuilder extends
   boolean hasAttemptsLeft();
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 1;</code>
@@ -29,7 +29,7 @@ public interface BackoffOrBuilder extends
 
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none.
+   * The error of the last failed attempt. Empty if no attempt failed.
    * </pre>
    *
    * <code>string last_error = 2;</code>
@@ -38,7 +38,7 @@ public interface BackoffOrBuilder extends
   java.lang.String getLastError();
   /**
    * <pre>
-   * The error of the last failed attempt. Empty: there is none.
+   * The error of the last failed attempt. Empty if no attempt failed.
    * </pre>
    *
    * <code>string last_error = 2;</code>

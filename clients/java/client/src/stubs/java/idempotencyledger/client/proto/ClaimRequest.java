@@ -190,9 +190,8 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration lease_;
   /**
    * <pre>
-   * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-   * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-   * refused.
+   * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+   * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease = 4;</code>
@@ -204,9 +203,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-   * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-   * refused.
+   * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+   * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease = 4;</code>
@@ -218,9 +216,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-   * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-   * refused.
+   * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+   * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease = 4;</code>
@@ -253,9 +250,9 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp occurredAt_;
   /**
    * <pre>
-   * When the producer made the message. With it, a message that is older than what the ledger
-   * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-   * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+   * When the producer made the message. With it, a message that is older than what the ledger remembers is
+   * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+   * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -267,9 +264,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the producer made the message. With it, a message that is older than what the ledger
-   * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-   * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+   * When the producer made the message. With it, a message that is older than what the ledger remembers is
+   * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+   * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -281,9 +278,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the producer made the message. With it, a message that is older than what the ledger
-   * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-   * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+   * When the producer made the message. With it, a message that is older than what the ledger remembers is
+   * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+   * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -350,14 +347,15 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration wait_;
   /**
    * <pre>
-   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-   * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-   * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-   * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-   * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-   * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-   * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-   * a repeat of the call is answered its own grant.
+   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+   * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+   * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+   * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+   * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+   * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+   * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+   * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+   * repeat of the call is answered its own grant.
    * </pre>
    *
    * <code>.google.protobuf.Duration wait = 23;</code>
@@ -369,14 +367,15 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-   * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-   * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-   * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-   * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-   * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-   * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-   * a repeat of the call is answered its own grant.
+   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+   * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+   * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+   * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+   * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+   * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+   * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+   * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+   * repeat of the call is answered its own grant.
    * </pre>
    *
    * <code>.google.protobuf.Duration wait = 23;</code>
@@ -388,14 +387,15 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-   * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-   * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-   * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-   * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-   * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-   * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-   * a repeat of the call is answered its own grant.
+   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+   * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+   * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+   * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+   * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+   * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+   * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+   * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+   * repeat of the call is answered its own grant.
    * </pre>
    *
    * <code>.google.protobuf.Duration wait = 23;</code>
@@ -1326,9 +1326,8 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> leaseBuilder_;
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1339,9 +1338,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1356,9 +1354,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1378,9 +1375,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1398,9 +1394,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1425,9 +1420,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1444,9 +1438,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1458,9 +1451,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1475,9 +1467,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-     * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-     * refused.
+     * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+     * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease = 4;</code>
@@ -1557,9 +1548,9 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> occurredAtBuilder_;
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1570,9 +1561,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1587,9 +1578,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1609,9 +1600,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1629,9 +1620,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1656,9 +1647,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1675,9 +1666,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1689,9 +1680,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1706,9 +1697,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the producer made the message. With it, a message that is older than what the ledger
-     * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-     * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+     * When the producer made the message. With it, a message that is older than what the ledger remembers is
+     * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+     * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -1839,14 +1830,15 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> waitBuilder_;
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -1857,14 +1849,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -1879,14 +1872,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -1906,14 +1900,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -1931,14 +1926,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -1963,14 +1959,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -1987,14 +1984,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -2006,14 +2004,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>
@@ -2028,14 +2027,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-     * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-     * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-     * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-     * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-     * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-     * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-     * a repeat of the call is answered its own grant.
+     * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+     * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+     * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+     * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+     * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+     * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+     * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+     * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+     * repeat of the call is answered its own grant.
      * </pre>
      *
      * <code>.google.protobuf.Duration wait = 23;</code>

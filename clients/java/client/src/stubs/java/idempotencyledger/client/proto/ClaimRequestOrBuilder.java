@@ -83,9 +83,8 @@ public interface ClaimRequestOrBuilder extends
 
   /**
    * <pre>
-   * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-   * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-   * refused.
+   * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+   * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease = 4;</code>
@@ -94,9 +93,8 @@ public interface ClaimRequestOrBuilder extends
   boolean hasLease();
   /**
    * <pre>
-   * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-   * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-   * refused.
+   * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+   * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease = 4;</code>
@@ -105,9 +103,8 @@ public interface ClaimRequestOrBuilder extends
   com.google.protobuf.Duration getLease();
   /**
    * <pre>
-   * For how long the claim shall be held unless renewed. Unset: the policy's `lease` (30 s).
-   * Above the policy's `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative:
-   * refused.
+   * How long the claim is held unless it is renewed. Unset: the policy's `lease` (30 s). Above the policy's
+   * `max_lease` it is clamped to that, below 1 s it is raised to 1 s. Negative: refused.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease = 4;</code>
@@ -130,9 +127,9 @@ public interface ClaimRequestOrBuilder extends
 
   /**
    * <pre>
-   * When the producer made the message. With it, a message that is older than what the ledger
-   * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-   * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+   * When the producer made the message. With it, a message that is older than what the ledger remembers is
+   * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+   * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -141,9 +138,9 @@ public interface ClaimRequestOrBuilder extends
   boolean hasOccurredAt();
   /**
    * <pre>
-   * When the producer made the message. With it, a message that is older than what the ledger
-   * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-   * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+   * When the producer made the message. With it, a message that is older than what the ledger remembers is
+   * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+   * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -152,9 +149,9 @@ public interface ClaimRequestOrBuilder extends
   com.google.protobuf.Timestamp getOccurredAt();
   /**
    * <pre>
-   * When the producer made the message. With it, a message that is older than what the ledger
-   * remembers is answered `outside_window`, since nobody can know whether it was processed. Unset: its
-   * age is not judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
+   * When the producer made the message. With it, a message that is older than what the ledger remembers is
+   * answered `outside_window`, since it cannot be known whether it was processed. Unset: its age is not
+   * judged, or, where the policy's `occurred_at` is REQUIRE, the Claim is refused.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp occurred_at = 6;</code>
@@ -189,14 +186,15 @@ public interface ClaimRequestOrBuilder extends
 
   /**
    * <pre>
-   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-   * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-   * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-   * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-   * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-   * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-   * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-   * a repeat of the call is answered its own grant.
+   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+   * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+   * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+   * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+   * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+   * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+   * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+   * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+   * repeat of the call is answered its own grant.
    * </pre>
    *
    * <code>.google.protobuf.Duration wait = 23;</code>
@@ -205,14 +203,15 @@ public interface ClaimRequestOrBuilder extends
   boolean hasWait();
   /**
    * <pre>
-   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-   * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-   * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-   * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-   * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-   * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-   * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-   * a repeat of the call is answered its own grant.
+   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+   * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+   * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+   * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+   * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+   * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+   * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+   * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+   * repeat of the call is answered its own grant.
    * </pre>
    *
    * <code>.google.protobuf.Duration wait = 23;</code>
@@ -221,14 +220,15 @@ public interface ClaimRequestOrBuilder extends
   com.google.protobuf.Duration getWait();
   /**
    * <pre>
-   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off goes on that
-   * ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or zero: the call does not wait.
-   * More than the server's `max_wait` (10 s unless it is set) is taken as that, and more than the call's deadline leaves
-   * is taken as what it leaves, less 250 ms. Negative: refused. In BatchClaim it is refused. A call that waits is answered
-   * what a Claim at that instant would be answered: the wait is no lock and no queue, and promises no order. A wait that is
-   * used up, a server that shuts down, and one on which too many calls wait already, answer the last verdict with its
-   * `retry_after`; the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it,
-   * a repeat of the call is answered its own grant.
+   * How long the call waits for another verdict while the key is held (`in_progress`), or while a back-off
+   * goes on that ends within the wait (`backoff`). Every other verdict is answered immediately. Unset or
+   * zero: the call does not wait. More than the server's `max_wait` (10 s unless it is set) is taken as that,
+   * and more than the call's deadline leaves is taken as what it leaves, less 250 ms. Negative: refused. In
+   * BatchClaim it is refused. A call that waits is answered what a Claim at that instant would be answered:
+   * the wait is neither a lock nor a queue, and promises no order. A wait that is used up, a server that
+   * shuts down, and one on which too many calls wait already, answer the last verdict with its `retry_after`;
+   * the latter two with 1 s at most, since another server would go on waiting. Set a `claim_id`: with it, a
+   * repeat of the call is answered its own grant.
    * </pre>
    *
    * <code>.google.protobuf.Duration wait = 23;</code>

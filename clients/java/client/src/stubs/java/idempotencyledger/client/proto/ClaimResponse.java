@@ -6,8 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * ClaimResponse is the verdict on a claim. An unknown verdict is to be treated as
- * ADVICE_RETRY_LATER.
+ * ClaimResponse is the verdict on a claim. An unknown verdict must be treated as ADVICE_RETRY_LATER.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.ClaimResponse}
@@ -934,8 +933,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ClaimResponse is the verdict on a claim. An unknown verdict is to be treated as
-   * ADVICE_RETRY_LATER.
+   * ClaimResponse is the verdict on a claim. An unknown verdict must be treated as ADVICE_RETRY_LATER.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.ClaimResponse}

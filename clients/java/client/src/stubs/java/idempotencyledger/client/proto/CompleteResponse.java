@@ -90,7 +90,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The lease was over, or the claim had been closed otherwise, by a Release for example. The message is
-   * COMPLETED all the same, since the effect happened.
+   * COMPLETED anyway, since the effect happened.
    * </pre>
    *
    * <code>bool late = 3;</code>
@@ -105,8 +105,8 @@ private static final long serialVersionUID = 0L;
   private boolean resultDropped_ = false;
   /**
    * <pre>
-   * The message is completed without its result: the result was larger than the limit, or left out. On a repeat: of
-   * the first Complete, whose result, or none, stays.
+   * The message is completed without its result: the result was larger than the limit, or left out. On a
+   * repeat: that of the first Complete, which stays as it is.
    * </pre>
    *
    * <code>bool result_dropped = 4;</code>
@@ -638,7 +638,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The lease was over, or the claim had been closed otherwise, by a Release for example. The message is
-     * COMPLETED all the same, since the effect happened.
+     * COMPLETED anyway, since the effect happened.
      * </pre>
      *
      * <code>bool late = 3;</code>
@@ -651,7 +651,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The lease was over, or the claim had been closed otherwise, by a Release for example. The message is
-     * COMPLETED all the same, since the effect happened.
+     * COMPLETED anyway, since the effect happened.
      * </pre>
      *
      * <code>bool late = 3;</code>
@@ -668,7 +668,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The lease was over, or the claim had been closed otherwise, by a Release for example. The message is
-     * COMPLETED all the same, since the effect happened.
+     * COMPLETED anyway, since the effect happened.
      * </pre>
      *
      * <code>bool late = 3;</code>
@@ -684,8 +684,8 @@ private static final long serialVersionUID = 0L;
     private boolean resultDropped_ ;
     /**
      * <pre>
-     * The message is completed without its result: the result was larger than the limit, or left out. On a repeat: of
-     * the first Complete, whose result, or none, stays.
+     * The message is completed without its result: the result was larger than the limit, or left out. On a
+     * repeat: that of the first Complete, which stays as it is.
      * </pre>
      *
      * <code>bool result_dropped = 4;</code>
@@ -697,8 +697,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The message is completed without its result: the result was larger than the limit, or left out. On a repeat: of
-     * the first Complete, whose result, or none, stays.
+     * The message is completed without its result: the result was larger than the limit, or left out. On a
+     * repeat: that of the first Complete, which stays as it is.
      * </pre>
      *
      * <code>bool result_dropped = 4;</code>
@@ -714,8 +714,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The message is completed without its result: the result was larger than the limit, or left out. On a repeat: of
-     * the first Complete, whose result, or none, stays.
+     * The message is completed without its result: the result was larger than the limit, or left out. On a
+     * repeat: that of the first Complete, which stays as it is.
      * </pre>
      *
      * <code>bool result_dropped = 4;</code>

@@ -40,7 +40,7 @@ public interface CompleteResponseOrBuilder extends
   /**
    * <pre>
    * The lease was over, or the claim had been closed otherwise, by a Release for example. The message is
-   * COMPLETED all the same, since the effect happened.
+   * COMPLETED anyway, since the effect happened.
    * </pre>
    *
    * <code>bool late = 3;</code>
@@ -50,8 +50,8 @@ public interface CompleteResponseOrBuilder extends
 
   /**
    * <pre>
-   * The message is completed without its result: the result was larger than the limit, or left out. On a repeat: of
-   * the first Complete, whose result, or none, stays.
+   * The message is completed without its result: the result was larger than the limit, or left out. On a
+   * repeat: that of the first Complete, which stays as it is.
    * </pre>
    *
    * <code>bool result_dropped = 4;</code>

@@ -179,8 +179,8 @@ private static final long serialVersionUID = 0L;
   private boolean resultDropped_ = false;
   /**
    * <pre>
-   * The effect had a result, and it was too large to be stored: `result` is empty for that, and is not the answer.
-   * Never with `result_expired` or `result_omitted`.
+   * The effect had a result that was too large to be stored: `result` is empty for that reason, and is not
+   * the answer. Never set with `result_expired` or `result_omitted`.
    * </pre>
    *
    * <code>bool result_dropped = 8;</code>
@@ -1138,8 +1138,8 @@ private static final long serialVersionUID = 0L;
     private boolean resultDropped_ ;
     /**
      * <pre>
-     * The effect had a result, and it was too large to be stored: `result` is empty for that, and is not the answer.
-     * Never with `result_expired` or `result_omitted`.
+     * The effect had a result that was too large to be stored: `result` is empty for that reason, and is not
+     * the answer. Never set with `result_expired` or `result_omitted`.
      * </pre>
      *
      * <code>bool result_dropped = 8;</code>
@@ -1151,8 +1151,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The effect had a result, and it was too large to be stored: `result` is empty for that, and is not the answer.
-     * Never with `result_expired` or `result_omitted`.
+     * The effect had a result that was too large to be stored: `result` is empty for that reason, and is not
+     * the answer. Never set with `result_expired` or `result_omitted`.
      * </pre>
      *
      * <code>bool result_dropped = 8;</code>
@@ -1168,8 +1168,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The effect had a result, and it was too large to be stored: `result` is empty for that, and is not the answer.
-     * Never with `result_expired` or `result_omitted`.
+     * The effect had a result that was too large to be stored: `result` is empty for that reason, and is not
+     * the answer. Never set with `result_expired` or `result_omitted`.
      * </pre>
      *
      * <code>bool result_dropped = 8;</code>

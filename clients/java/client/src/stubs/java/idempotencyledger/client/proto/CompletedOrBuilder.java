@@ -99,8 +99,8 @@ public interface CompletedOrBuilder extends
 
   /**
    * <pre>
-   * The effect had a result, and it was too large to be stored: `result` is empty for that, and is not the answer.
-   * Never with `result_expired` or `result_omitted`.
+   * The effect had a result that was too large to be stored: `result` is empty for that reason, and is not
+   * the answer. Never set with `result_expired` or `result_omitted`.
    * </pre>
    *
    * <code>bool result_dropped = 8;</code>

@@ -6,8 +6,8 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed,
- * case-folded or normalised. No part but `replay_run` may be empty, and none may contain control characters.
+ * EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed, case-folded or
+ * normalised. No part except `replay_run` may be empty, and none may contain control characters.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.EntryKey}
@@ -198,10 +198,10 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object replayRun_ = "";
   /**
    * <pre>
-   * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-   * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-   * is a live delivery, and what is completed is answered so.
+   * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+   * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+   * without it is a live delivery, and a completed message is answered as such.
    * </pre>
    *
    * <code>string replay_run = 4;</code>
@@ -222,10 +222,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-   * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-   * is a live delivery, and what is completed is answered so.
+   * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+   * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+   * without it is a live delivery, and a completed message is answered as such.
    * </pre>
    *
    * <code>string replay_run = 4;</code>
@@ -434,8 +434,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed,
-   * case-folded or normalised. No part but `replay_run` may be empty, and none may contain control characters.
+   * EntryKey names one message for one consumer. Keys are compared as bytes: nothing is trimmed, case-folded or
+   * normalised. No part except `replay_run` may be empty, and none may contain control characters.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.EntryKey}
@@ -938,10 +938,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object replayRun_ = "";
     /**
      * <pre>
-     * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-     * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-     * is a live delivery, and what is completed is answered so.
+     * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+     * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+     * without it is a live delivery, and a completed message is answered as such.
      * </pre>
      *
      * <code>string replay_run = 4;</code>
@@ -961,10 +961,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-     * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-     * is a live delivery, and what is completed is answered so.
+     * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+     * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+     * without it is a live delivery, and a completed message is answered as such.
      * </pre>
      *
      * <code>string replay_run = 4;</code>
@@ -985,10 +985,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-     * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-     * is a live delivery, and what is completed is answered so.
+     * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+     * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+     * without it is a live delivery, and a completed message is answered as such.
      * </pre>
      *
      * <code>string replay_run = 4;</code>
@@ -1005,10 +1005,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-     * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-     * is a live delivery, and what is completed is answered so.
+     * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+     * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+     * without it is a live delivery, and a completed message is answered as such.
      * </pre>
      *
      * <code>string replay_run = 4;</code>
@@ -1022,10 +1022,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-     * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-     * is a live delivery, and what is completed is answered so.
+     * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+     * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+     * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+     * without it is a live delivery, and a completed message is answered as such.
      * </pre>
      *
      * <code>string replay_run = 4;</code>

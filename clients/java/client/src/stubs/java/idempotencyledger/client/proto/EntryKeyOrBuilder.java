@@ -74,10 +74,10 @@ public interface EntryKeyOrBuilder extends
 
   /**
    * <pre>
-   * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-   * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-   * is a live delivery, and what is completed is answered so.
+   * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+   * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+   * without it is a live delivery, and a completed message is answered as such.
    * </pre>
    *
    * <code>string replay_run = 4;</code>
@@ -86,10 +86,10 @@ public interface EntryKeyOrBuilder extends
   java.lang.String getReplayRun();
   /**
    * <pre>
-   * The replay run: every call of a replay names it, settlements too, and then speaks of an entry of the run's own.
-   * At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
-   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay without it
-   * is a live delivery, and what is completed is answered so.
+   * The replay run: every call of a replay names it, settlements too, and then concerns an entry in the run's
+   * namespace. At most 64 bytes, of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. An operator creates the run first
+   * (AdminService.CreateReplayRun). The `idempotency_key` is the same in every run. Empty: live. A replay
+   * without it is a live delivery, and a completed message is answered as such.
    * </pre>
    *
    * <code>string replay_run = 4;</code>

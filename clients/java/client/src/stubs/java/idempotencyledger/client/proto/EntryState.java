@@ -15,7 +15,7 @@ public enum EntryState
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
-   * The state is not set, or there is no entry.
+   * The state is not set, or the key has no entry.
    * </pre>
    *
    * <code>ENTRY_STATE_UNSPECIFIED = 0;</code>
@@ -74,7 +74,7 @@ public enum EntryState
 
   /**
    * <pre>
-   * The state is not set, or there is no entry.
+   * The state is not set, or the key has no entry.
    * </pre>
    *
    * <code>ENTRY_STATE_UNSPECIFIED = 0;</code>

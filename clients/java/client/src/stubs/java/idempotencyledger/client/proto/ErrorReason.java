@@ -6,8 +6,8 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * ErrorReason lists each word that stands in `google.rpc.ErrorInfo.reason` (there without its
- * prefix) and in Rejected.reason. "Not applied" means: certainly not applied by this call.
+ * ErrorReason lists each word of `google.rpc.ErrorInfo.reason` (there without its prefix) and of
+ * Rejected.reason. "Not applied" means: certainly not applied by this call.
  * </pre>
  *
  * Protobuf enum {@code idempotency.ledger.v1.ErrorReason}
@@ -83,7 +83,7 @@ public enum ErrorReason
   ERROR_REASON_TOKEN_FROM_FUTURE(7),
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: the consumer's policy holds new grants back.
+   * FAILED_PRECONDITION, not applied: the consumer's policy stops new grants.
    * </pre>
    *
    * <code>ERROR_REASON_CONSUMER_DISABLED = 8;</code>
@@ -142,7 +142,7 @@ public enum ErrorReason
   ERROR_REASON_ENTRY_NOT_FOUND(14),
   /**
    * <pre>
-   * NOT_FOUND, not applied: there is no such policy.
+   * NOT_FOUND, not applied: the policy does not exist.
    * </pre>
    *
    * <code>ERROR_REASON_POLICY_NOT_FOUND = 15;</code>
@@ -158,8 +158,8 @@ public enum ErrorReason
   ERROR_REASON_UNAUTHENTICATED(16),
   /**
    * <pre>
-   * PERMISSION_DENIED, not applied: the caller may not act for this consumer. Tells nothing of
-   * a key's existence.
+   * PERMISSION_DENIED, not applied: the caller may not act for this consumer. The error does not reveal
+   * whether a key exists.
    * </pre>
    *
    * <code>ERROR_REASON_CONSUMER_NOT_ALLOWED = 17;</code>
@@ -167,8 +167,8 @@ public enum ErrorReason
   ERROR_REASON_CONSUMER_NOT_ALLOWED(17),
   /**
    * <pre>
-   * RESOURCE_EXHAUSTED, not applied: a queue is full, the requests under way of this connection or of the
-   * whole server have too many bytes, or a key is fought over by too many.
+   * RESOURCE_EXHAUSTED, not applied: a queue is full, the requests in progress of this connection or of the
+   * whole server have too many bytes, or too many callers change the same key at the same time.
    * </pre>
    *
    * <code>ERROR_REASON_OVERLOADED = 18;</code>
@@ -262,7 +262,7 @@ public enum ErrorReason
   ERROR_REASON_INTERNAL(28),
   /**
    * <pre>
-   * UNIMPLEMENTED, not applied: the server knows no such method, or no such compression.
+   * UNIMPLEMENTED, not applied: the server does not have this method, or does not support this compression.
    * </pre>
    *
    * <code>ERROR_REASON_UNIMPLEMENTED = 29;</code>
@@ -290,8 +290,9 @@ public enum ErrorReason
   ERROR_REASON_TOO_RECENT(31),
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: nobody has created the replay run that the key names, so that nothing is
-   * processed or acknowledged in it. An operator creates it, or the consumer corrects `replay_run`.
+   * FAILED_PRECONDITION, not applied: no operator has created the replay run that the key names, so that
+   * nothing is processed or acknowledged in it. An operator creates it, or the consumer corrects
+   * `replay_run`.
    * </pre>
    *
    * <code>ERROR_REASON_REPLAY_RUN_UNKNOWN = 32;</code>
@@ -299,8 +300,8 @@ public enum ErrorReason
   ERROR_REASON_REPLAY_RUN_UNKNOWN(32),
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was granted in
-   * it can still be settled. Over is for ever: another replay needs a new run.
+   * FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was
+   * granted in it can still be settled. A run that is over stays over: another replay needs a new run.
    * </pre>
    *
    * <code>ERROR_REASON_REPLAY_RUN_CLOSED = 33;</code>
@@ -308,8 +309,8 @@ public enum ErrorReason
   ERROR_REASON_REPLAY_RUN_CLOSED(33),
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim it has come to forbid them
-   * since the run was created.
+   * FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim: the policy was
+   * changed to forbid them after the run was created.
    * </pre>
    *
    * <code>ERROR_REASON_REPLAY_FORBIDDEN = 34;</code>
@@ -399,7 +400,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_TOKEN_FROM_FUTURE_VALUE = 7;
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: the consumer's policy holds new grants back.
+   * FAILED_PRECONDITION, not applied: the consumer's policy stops new grants.
    * </pre>
    *
    * <code>ERROR_REASON_CONSUMER_DISABLED = 8;</code>
@@ -458,7 +459,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_ENTRY_NOT_FOUND_VALUE = 14;
   /**
    * <pre>
-   * NOT_FOUND, not applied: there is no such policy.
+   * NOT_FOUND, not applied: the policy does not exist.
    * </pre>
    *
    * <code>ERROR_REASON_POLICY_NOT_FOUND = 15;</code>
@@ -474,8 +475,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNAUTHENTICATED_VALUE = 16;
   /**
    * <pre>
-   * PERMISSION_DENIED, not applied: the caller may not act for this consumer. Tells nothing of
-   * a key's existence.
+   * PERMISSION_DENIED, not applied: the caller may not act for this consumer. The error does not reveal
+   * whether a key exists.
    * </pre>
    *
    * <code>ERROR_REASON_CONSUMER_NOT_ALLOWED = 17;</code>
@@ -483,8 +484,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_CONSUMER_NOT_ALLOWED_VALUE = 17;
   /**
    * <pre>
-   * RESOURCE_EXHAUSTED, not applied: a queue is full, the requests under way of this connection or of the
-   * whole server have too many bytes, or a key is fought over by too many.
+   * RESOURCE_EXHAUSTED, not applied: a queue is full, the requests in progress of this connection or of the
+   * whole server have too many bytes, or too many callers change the same key at the same time.
    * </pre>
    *
    * <code>ERROR_REASON_OVERLOADED = 18;</code>
@@ -578,7 +579,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_INTERNAL_VALUE = 28;
   /**
    * <pre>
-   * UNIMPLEMENTED, not applied: the server knows no such method, or no such compression.
+   * UNIMPLEMENTED, not applied: the server does not have this method, or does not support this compression.
    * </pre>
    *
    * <code>ERROR_REASON_UNIMPLEMENTED = 29;</code>
@@ -606,8 +607,9 @@ public enum ErrorReason
   public static final int ERROR_REASON_TOO_RECENT_VALUE = 31;
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: nobody has created the replay run that the key names, so that nothing is
-   * processed or acknowledged in it. An operator creates it, or the consumer corrects `replay_run`.
+   * FAILED_PRECONDITION, not applied: no operator has created the replay run that the key names, so that
+   * nothing is processed or acknowledged in it. An operator creates it, or the consumer corrects
+   * `replay_run`.
    * </pre>
    *
    * <code>ERROR_REASON_REPLAY_RUN_UNKNOWN = 32;</code>
@@ -615,8 +617,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_REPLAY_RUN_UNKNOWN_VALUE = 32;
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was granted in
-   * it can still be settled. Over is for ever: another replay needs a new run.
+   * FAILED_PRECONDITION, not applied: the replay run is closed or over, and grants nothing more. What was
+   * granted in it can still be settled. A run that is over stays over: another replay needs a new run.
    * </pre>
    *
    * <code>ERROR_REASON_REPLAY_RUN_CLOSED = 33;</code>
@@ -624,8 +626,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_REPLAY_RUN_CLOSED_VALUE = 33;
   /**
    * <pre>
-   * FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim it has come to forbid them
-   * since the run was created.
+   * FAILED_PRECONDITION, not applied: the consumer's policy forbids replays. On a Claim: the policy was
+   * changed to forbid them after the run was created.
    * </pre>
    *
    * <code>ERROR_REASON_REPLAY_FORBIDDEN = 34;</code>

@@ -104,7 +104,8 @@ private static final long serialVersionUID = 0L;
   private int kind_ = 0;
   /**
    * <pre>
-   * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+   * Whether another attempt may succeed. Unset, or a value that the server does not know:
+   * FAILURE_KIND_RETRYABLE.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>
@@ -115,7 +116,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+   * Whether another attempt may succeed. Unset, or a value that the server does not know:
+   * FAILURE_KIND_RETRYABLE.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>
@@ -950,7 +952,8 @@ private static final long serialVersionUID = 0L;
     private int kind_ = 0;
     /**
      * <pre>
-     * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+     * Whether another attempt may succeed. Unset, or a value that the server does not know:
+     * FAILURE_KIND_RETRYABLE.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>
@@ -961,7 +964,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+     * Whether another attempt may succeed. Unset, or a value that the server does not know:
+     * FAILURE_KIND_RETRYABLE.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>
@@ -976,7 +980,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+     * Whether another attempt may succeed. Unset, or a value that the server does not know:
+     * FAILURE_KIND_RETRYABLE.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>
@@ -989,7 +994,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+     * Whether another attempt may succeed. Unset, or a value that the server does not know:
+     * FAILURE_KIND_RETRYABLE.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>
@@ -1007,7 +1013,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+     * Whether another attempt may succeed. Unset, or a value that the server does not know:
+     * FAILURE_KIND_RETRYABLE.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>

@@ -47,7 +47,8 @@ public interface FailRequestOrBuilder extends
 
   /**
    * <pre>
-   * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+   * Whether another attempt may succeed. Unset, or a value that the server does not know:
+   * FAILURE_KIND_RETRYABLE.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>
@@ -56,7 +57,8 @@ public interface FailRequestOrBuilder extends
   int getKindValue();
   /**
    * <pre>
-   * What another attempt would bring. Unset, or a value that the server does not know: FAILURE_KIND_RETRYABLE.
+   * Whether another attempt may succeed. Unset, or a value that the server does not know:
+   * FAILURE_KIND_RETRYABLE.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailureKind kind = 3;</code>

@@ -6,7 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * FailResponse says where the entry stands now.
+ * FailResponse reports the state of the entry now.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.FailResponse}
@@ -140,7 +140,7 @@ private static final long serialVersionUID = 0L;
   private int attemptsLeft_ = 0;
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 4;</code>
@@ -152,7 +152,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 4;</code>
@@ -167,7 +167,7 @@ private static final long serialVersionUID = 0L;
   private boolean replayed_ = false;
   /**
    * <pre>
-   * The claim had ended before: this call changed its error at the most.
+   * The claim had ended before: this call changed at most its error.
    * </pre>
    *
    * <code>bool replayed = 5;</code>
@@ -390,7 +390,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * FailResponse says where the entry stands now.
+   * FailResponse reports the state of the entry now.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.FailResponse}
@@ -932,7 +932,7 @@ private static final long serialVersionUID = 0L;
     private int attemptsLeft_ ;
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 4;</code>
@@ -944,7 +944,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 4;</code>
@@ -956,7 +956,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 4;</code>
@@ -972,7 +972,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many attempts are left. Unset: there is no limit.
+     * How many attempts are left. Unset: unlimited.
      * </pre>
      *
      * <code>optional int32 attempts_left = 4;</code>
@@ -988,7 +988,7 @@ private static final long serialVersionUID = 0L;
     private boolean replayed_ ;
     /**
      * <pre>
-     * The claim had ended before: this call changed its error at the most.
+     * The claim had ended before: this call changed at most its error.
      * </pre>
      *
      * <code>bool replayed = 5;</code>
@@ -1000,7 +1000,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The claim had ended before: this call changed its error at the most.
+     * The claim had ended before: this call changed at most its error.
      * </pre>
      *
      * <code>bool replayed = 5;</code>
@@ -1016,7 +1016,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The claim had ended before: this call changed its error at the most.
+     * The claim had ended before: this call changed at most its error.
      * </pre>
      *
      * <code>bool replayed = 5;</code>

@@ -75,7 +75,7 @@ public interface FailResponseOrBuilder extends
 
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 4;</code>
@@ -84,7 +84,7 @@ public interface FailResponseOrBuilder extends
   boolean hasAttemptsLeft();
   /**
    * <pre>
-   * How many attempts are left. Unset: there is no limit.
+   * How many attempts are left. Unset: unlimited.
    * </pre>
    *
    * <code>optional int32 attempts_left = 4;</code>
@@ -94,7 +94,7 @@ public interface FailResponseOrBuilder extends
 
   /**
    * <pre>
-   * The claim had ended before: this call changed its error at the most.
+   * The claim had ended before: this call changed at most its error.
    * </pre>
    *
    * <code>bool replayed = 5;</code>

@@ -6,7 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * Failed: the consumer or an operator said that no attempt will succeed.
+ * Failed: the consumer or an operator decided that no attempt will succeed.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.Failed}
@@ -304,7 +304,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Failed: the consumer or an operator said that no attempt will succeed.
+   * Failed: the consumer or an operator decided that no attempt will succeed.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.Failed}

@@ -6,7 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * FailureKind says what another attempt would bring.
+ * FailureKind states whether another attempt may succeed.
  * </pre>
  *
  * Protobuf enum {@code idempotency.ledger.v1.FailureKind}
@@ -39,7 +39,7 @@ public enum FailureKind
   FAILURE_KIND_TERMINAL(2),
   /**
    * <pre>
-   * A person shall look at it.
+   * A person must look at it.
    * </pre>
    *
    * <code>FAILURE_KIND_PARK = 3;</code>
@@ -74,7 +74,7 @@ public enum FailureKind
   public static final int FAILURE_KIND_TERMINAL_VALUE = 2;
   /**
    * <pre>
-   * A person shall look at it.
+   * A person must look at it.
    * </pre>
    *
    * <code>FAILURE_KIND_PARK = 3;</code>

@@ -8,10 +8,11 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * Every call is safe to repeat: the same claim gets the same token, and the same settlement is
  * answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
  * A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
- * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
- * OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
- * ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
- * the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+ * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+ * TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+ * KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+ * QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+ * lists its own errors in addition.
  * A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
  * TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
  * QUOTA_EXCEEDED by a limit of the principal. Any other error, and OVERLOADED and QUOTA_EXCEEDED too, may be that of
@@ -364,10 +365,11 @@ public final class LedgerServiceGrpc {
    * Every call is safe to repeat: the same claim gets the same token, and the same settlement is
    * answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
    * A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
-   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-   * OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-   * ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-   * the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+   * TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+   * KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+   * QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+   * lists its own errors in addition.
    * A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
    * TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
    * QUOTA_EXCEEDED by a limit of the principal. Any other error, and OVERLOADED and QUOTA_EXCEEDED too, may be that of
@@ -382,10 +384,11 @@ public final class LedgerServiceGrpc {
      * gRPC status OK. Repeating a Claim with the same claim_id and owner returns the same token
      * while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
      * result, or a grant where the holder failed.
-     * Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-     * repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-     * `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-     * STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+     * delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+     * grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+     * long).
      * </pre>
      */
     default void claim(idempotencyledger.client.proto.ClaimRequest request,
@@ -399,7 +402,7 @@ public final class LedgerServiceGrpc {
      * stores a checkpoint. It never shortens a lease and never changes the token.
      * A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
      * calls Renew with effect_started, and waits for OK before it starts the effect.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     default void renew(idempotencyledger.client.proto.RenewRequest request,
@@ -409,12 +412,12 @@ public final class LedgerServiceGrpc {
 
     /**
      * <pre>
-     * Complete records that the effect is done, and its result. It is accepted from the holder of
-     * the latest token, even after the lease has run out (`late`), as long as nobody was granted
-     * the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-     * once, where it is remembered, and the operators are alerted where two holders have reported the effect.
-     * Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-     * the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+     * Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+     * token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+     * Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+     * where it is remembered, and the operators are alerted where two holders have reported the effect.
+     * Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+     * look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
      * ENTRY_NOT_FOUND.
      * </pre>
      */
@@ -426,7 +429,7 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * Fail records that the attempt failed, and whether another one may help.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     default void fail(idempotencyledger.client.proto.FailRequest request,
@@ -438,7 +441,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * Release gives the claim back unused; the attempt does not count. It is for work that has not
      * begun: release nothing whose effect may be running or done.
-     * Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     default void release(idempotencyledger.client.proto.ReleaseRequest request,
@@ -451,8 +454,8 @@ public final class LedgerServiceGrpc {
      * BatchClaim answers each request once, in the same order, independently of its neighbours.
      * The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
      * batch more than once, every item after the first is `rejected`.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Claim, with the same status code.
      * </pre>
      */
     default void batchClaim(idempotencyledger.client.proto.BatchClaimRequest request,
@@ -464,7 +467,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * BatchSettle carries out each settlement once, in the same order, independently of its
      * neighbours. The same key twice behaves as if sent one after the other.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
      * call that it stands for, with the same status code.
      * </pre>
      */
@@ -481,7 +484,7 @@ public final class LedgerServiceGrpc {
      * `disabled` policy, a hold, a closed run, a policy that this server cannot read, a clock that is behind) does not
      * hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
      * entry is COMPLETED, FAILED_TERMINAL or PARKED.
-     * Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+     * Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
      * </pre>
      */
     default void lookup(idempotencyledger.client.proto.LookupRequest request,
@@ -492,8 +495,8 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * BatchLookup answers each request once, in the same order, independently of its neighbours.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Lookup, with the same status code.
      * </pre>
      */
     default void batchLookup(idempotencyledger.client.proto.BatchLookupRequest request,
@@ -509,10 +512,11 @@ public final class LedgerServiceGrpc {
    * Every call is safe to repeat: the same claim gets the same token, and the same settlement is
    * answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
    * A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
-   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-   * OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-   * ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-   * the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+   * TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+   * KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+   * QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+   * lists its own errors in addition.
    * A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
    * TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
    * QUOTA_EXCEEDED by a limit of the principal. Any other error, and OVERLOADED and QUOTA_EXCEEDED too, may be that of
@@ -534,10 +538,11 @@ public final class LedgerServiceGrpc {
    * Every call is safe to repeat: the same claim gets the same token, and the same settlement is
    * answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
    * A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
-   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-   * OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-   * ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-   * the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+   * TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+   * KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+   * QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+   * lists its own errors in addition.
    * A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
    * TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
    * QUOTA_EXCEEDED by a limit of the principal. Any other error, and OVERLOADED and QUOTA_EXCEEDED too, may be that of
@@ -563,10 +568,11 @@ public final class LedgerServiceGrpc {
      * gRPC status OK. Repeating a Claim with the same claim_id and owner returns the same token
      * while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
      * result, or a grant where the holder failed.
-     * Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-     * repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-     * `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-     * STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+     * delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+     * grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+     * long).
      * </pre>
      */
     public void claim(idempotencyledger.client.proto.ClaimRequest request,
@@ -581,7 +587,7 @@ public final class LedgerServiceGrpc {
      * stores a checkpoint. It never shortens a lease and never changes the token.
      * A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
      * calls Renew with effect_started, and waits for OK before it starts the effect.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public void renew(idempotencyledger.client.proto.RenewRequest request,
@@ -592,12 +598,12 @@ public final class LedgerServiceGrpc {
 
     /**
      * <pre>
-     * Complete records that the effect is done, and its result. It is accepted from the holder of
-     * the latest token, even after the lease has run out (`late`), as long as nobody was granted
-     * the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-     * once, where it is remembered, and the operators are alerted where two holders have reported the effect.
-     * Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-     * the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+     * Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+     * token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+     * Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+     * where it is remembered, and the operators are alerted where two holders have reported the effect.
+     * Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+     * look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
      * ENTRY_NOT_FOUND.
      * </pre>
      */
@@ -610,7 +616,7 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * Fail records that the attempt failed, and whether another one may help.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public void fail(idempotencyledger.client.proto.FailRequest request,
@@ -623,7 +629,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * Release gives the claim back unused; the attempt does not count. It is for work that has not
      * begun: release nothing whose effect may be running or done.
-     * Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public void release(idempotencyledger.client.proto.ReleaseRequest request,
@@ -637,8 +643,8 @@ public final class LedgerServiceGrpc {
      * BatchClaim answers each request once, in the same order, independently of its neighbours.
      * The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
      * batch more than once, every item after the first is `rejected`.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Claim, with the same status code.
      * </pre>
      */
     public void batchClaim(idempotencyledger.client.proto.BatchClaimRequest request,
@@ -651,7 +657,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * BatchSettle carries out each settlement once, in the same order, independently of its
      * neighbours. The same key twice behaves as if sent one after the other.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
      * call that it stands for, with the same status code.
      * </pre>
      */
@@ -669,7 +675,7 @@ public final class LedgerServiceGrpc {
      * `disabled` policy, a hold, a closed run, a policy that this server cannot read, a clock that is behind) does not
      * hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
      * entry is COMPLETED, FAILED_TERMINAL or PARKED.
-     * Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+     * Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
      * </pre>
      */
     public void lookup(idempotencyledger.client.proto.LookupRequest request,
@@ -681,8 +687,8 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * BatchLookup answers each request once, in the same order, independently of its neighbours.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Lookup, with the same status code.
      * </pre>
      */
     public void batchLookup(idempotencyledger.client.proto.BatchLookupRequest request,
@@ -699,10 +705,11 @@ public final class LedgerServiceGrpc {
    * Every call is safe to repeat: the same claim gets the same token, and the same settlement is
    * answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
    * A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
-   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-   * OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-   * ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-   * the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+   * TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+   * KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+   * QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+   * lists its own errors in addition.
    * A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
    * TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
    * QUOTA_EXCEEDED by a limit of the principal. Any other error, and OVERLOADED and QUOTA_EXCEEDED too, may be that of
@@ -728,10 +735,11 @@ public final class LedgerServiceGrpc {
      * gRPC status OK. Repeating a Claim with the same claim_id and owner returns the same token
      * while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
      * result, or a grant where the holder failed.
-     * Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-     * repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-     * `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-     * STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+     * delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+     * grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+     * long).
      * </pre>
      */
     public idempotencyledger.client.proto.ClaimResponse claim(idempotencyledger.client.proto.ClaimRequest request) {
@@ -745,7 +753,7 @@ public final class LedgerServiceGrpc {
      * stores a checkpoint. It never shortens a lease and never changes the token.
      * A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
      * calls Renew with effect_started, and waits for OK before it starts the effect.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public idempotencyledger.client.proto.RenewResponse renew(idempotencyledger.client.proto.RenewRequest request) {
@@ -755,12 +763,12 @@ public final class LedgerServiceGrpc {
 
     /**
      * <pre>
-     * Complete records that the effect is done, and its result. It is accepted from the holder of
-     * the latest token, even after the lease has run out (`late`), as long as nobody was granted
-     * the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-     * once, where it is remembered, and the operators are alerted where two holders have reported the effect.
-     * Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-     * the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+     * Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+     * token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+     * Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+     * where it is remembered, and the operators are alerted where two holders have reported the effect.
+     * Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+     * look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
      * ENTRY_NOT_FOUND.
      * </pre>
      */
@@ -772,7 +780,7 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * Fail records that the attempt failed, and whether another one may help.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public idempotencyledger.client.proto.FailResponse fail(idempotencyledger.client.proto.FailRequest request) {
@@ -784,7 +792,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * Release gives the claim back unused; the attempt does not count. It is for work that has not
      * begun: release nothing whose effect may be running or done.
-     * Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public idempotencyledger.client.proto.ReleaseResponse release(idempotencyledger.client.proto.ReleaseRequest request) {
@@ -797,8 +805,8 @@ public final class LedgerServiceGrpc {
      * BatchClaim answers each request once, in the same order, independently of its neighbours.
      * The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
      * batch more than once, every item after the first is `rejected`.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Claim, with the same status code.
      * </pre>
      */
     public idempotencyledger.client.proto.BatchClaimResponse batchClaim(idempotencyledger.client.proto.BatchClaimRequest request) {
@@ -810,7 +818,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * BatchSettle carries out each settlement once, in the same order, independently of its
      * neighbours. The same key twice behaves as if sent one after the other.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
      * call that it stands for, with the same status code.
      * </pre>
      */
@@ -827,7 +835,7 @@ public final class LedgerServiceGrpc {
      * `disabled` policy, a hold, a closed run, a policy that this server cannot read, a clock that is behind) does not
      * hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
      * entry is COMPLETED, FAILED_TERMINAL or PARKED.
-     * Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+     * Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
      * </pre>
      */
     public idempotencyledger.client.proto.LookupResponse lookup(idempotencyledger.client.proto.LookupRequest request) {
@@ -838,8 +846,8 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * BatchLookup answers each request once, in the same order, independently of its neighbours.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Lookup, with the same status code.
      * </pre>
      */
     public idempotencyledger.client.proto.BatchLookupResponse batchLookup(idempotencyledger.client.proto.BatchLookupRequest request) {
@@ -855,10 +863,11 @@ public final class LedgerServiceGrpc {
    * Every call is safe to repeat: the same claim gets the same token, and the same settlement is
    * answered OK with `replayed`, until the key is granted again, changed by an operator, or purged.
    * A call that is cancelled or runs out of time undoes nothing; repeat the identical request.
-   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items); TOO_LARGE;
-   * OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED; KEY_COLLISION;
-   * ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED; QUOTA_EXCEEDED (by a limit of
-   * the principal). ErrorReason explains each of them. Every call names those of its own beside them.
+   * Errors of any call: INVALID_FIELD; TOO_MANY_ITEMS (of a message of more than 4,096 fields and items);
+   * TOO_LARGE; OVERLOADED; DRAINING; STORE_UNAVAILABLE; OUTCOME_UNKNOWN; DEADLINE_EXCEEDED; CANCELLED;
+   * KEY_COLLISION; ENTRY_UNREADABLE; INTERNAL; UNIMPLEMENTED; UNAUTHENTICATED; CONSUMER_NOT_ALLOWED;
+   * QUOTA_EXCEEDED (by a limit of the principal). ErrorReason explains each of them. The comment of each call
+   * lists its own errors in addition.
    * A batch as a whole is refused only with INVALID_FIELD for a message that cannot be read, TOO_MANY_ITEMS,
    * TOO_LARGE, OVERLOADED, DRAINING, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNIMPLEMENTED, UNAUTHENTICATED or
    * QUOTA_EXCEEDED by a limit of the principal. Any other error, and OVERLOADED and QUOTA_EXCEEDED too, may be that of
@@ -884,10 +893,11 @@ public final class LedgerServiceGrpc {
      * gRPC status OK. Repeating a Claim with the same claim_id and owner returns the same token
      * while its lease lasts. With a `wait` the call is answered once another verdict than `in_progress` can be: the holder's
      * result, or a grant where the holder failed.
-     * Errors of its own: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a delayed
-     * repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new grant or of
-     * `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE; STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
-     * STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; REPLAY_RUN_UNKNOWN; CLAIM_CLOSED (status ABORTED: a
+     * delayed repeat of a claim that has ended; a new delivery uses a new claim_id). Only in place of a new
+     * grant or of `suppressed`: CONSUMER_DISABLED; REPLAY_RUN_CLOSED; REPLAY_FORBIDDEN; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too
+     * long).
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.ClaimResponse> claim(
@@ -902,7 +912,7 @@ public final class LedgerServiceGrpc {
      * stores a checkpoint. It never shortens a lease and never changes the token.
      * A consumer whose effect can be neither fenced nor deduplicated looks at the grant's `on_expiry`,
      * calls Renew with effect_started, and waits for OK before it starts the effect.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; LEASE_LIMIT_REACHED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.RenewResponse> renew(
@@ -913,12 +923,12 @@ public final class LedgerServiceGrpc {
 
     /**
      * <pre>
-     * Complete records that the effect is done, and its result. It is accepted from the holder of
-     * the latest token, even after the lease has run out (`late`), as long as nobody was granted
-     * the key since. A Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked
-     * once, where it is remembered, and the operators are alerted where two holders have reported the effect.
-     * Errors of its own: LEASE_LOST (somebody was granted the key since, or an operator changed the entry: look at
-     * the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
+     * Complete records that the effect is done, and its result. It is accepted from the holder of the latest
+     * token, even after the lease has run out (`late`), as long as no other claim was granted the key since. A
+     * Complete that is refused with LEASE_LOST is still a report of the effect: the attempt is marked once,
+     * where it is remembered, and the operators are alerted where two holders have reported the effect.
+     * Its own errors: LEASE_LOST (another claim was granted the key since, or an operator changed the entry:
+     * look at the advice, it is ADVICE_ACK where the message is completed); CLAIM_CLOSED; TOKEN_FROM_FUTURE;
      * ENTRY_NOT_FOUND.
      * </pre>
      */
@@ -931,7 +941,7 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * Fail records that the attempt failed, and whether another one may help.
-     * Errors of its own: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.FailResponse> fail(
@@ -944,7 +954,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * Release gives the claim back unused; the attempt does not count. It is for work that has not
      * begun: release nothing whose effect may be running or done.
-     * Errors of its own: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
+     * Its own errors: EFFECT_STARTED; LEASE_LOST; CLAIM_CLOSED; TOKEN_FROM_FUTURE; ENTRY_NOT_FOUND.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.ReleaseResponse> release(
@@ -958,8 +968,8 @@ public final class LedgerServiceGrpc {
      * BatchClaim answers each request once, in the same order, independently of its neighbours.
      * The same key twice behaves as if sent one after the other. Of a claim_id that stands in the
      * batch more than once, every item after the first is `rejected`.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Claim,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Claim, with the same status code.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.BatchClaimResponse> batchClaim(
@@ -972,7 +982,7 @@ public final class LedgerServiceGrpc {
      * <pre>
      * BatchSettle carries out each settlement once, in the same order, independently of its
      * neighbours. The same key twice behaves as if sent one after the other.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 settlements). An item may have every error of the
      * call that it stands for, with the same status code.
      * </pre>
      */
@@ -990,7 +1000,7 @@ public final class LedgerServiceGrpc {
      * `disabled` policy, a hold, a closed run, a policy that this server cannot read, a clock that is behind) does not
      * hold it back. It is not a permission to process a message: only `acquired` is one. With a `wait` it is answered once the
      * entry is COMPLETED, FAILED_TERMINAL or PARKED.
-     * Errors of its own: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
+     * Its own errors: UNKNOWN_CONSUMER; REPLAY_RUN_UNKNOWN.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.LookupResponse> lookup(
@@ -1002,8 +1012,8 @@ public final class LedgerServiceGrpc {
     /**
      * <pre>
      * BatchLookup answers each request once, in the same order, independently of its neighbours.
-     * Errors of its own: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a Lookup,
-     * with the same status code.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Lookup, with the same status code.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.BatchLookupResponse> batchLookup(

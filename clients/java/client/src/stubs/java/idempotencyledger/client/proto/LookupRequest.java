@@ -6,7 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * LookupRequest asks how a message stands.
+ * LookupRequest asks for the state of a message.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.LookupRequest}
@@ -306,7 +306,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * LookupRequest asks how a message stands.
+   * LookupRequest asks for the state of a message.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.LookupRequest}

@@ -6,8 +6,8 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * LookupResponse says what a Claim would find. It carries no advice: what becomes of the broker's message is for a
- * Claim to decide.
+ * LookupResponse reports what a Claim would find. It carries no advice: a Claim decides what happens to the
+ * broker's message.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.LookupResponse}
@@ -98,9 +98,9 @@ private static final long serialVersionUID = 0L;
   private int state_ = 0;
   /**
    * <pre>
-   * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-   * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-   * forgotten.
+   * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+   * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+   * new, or its entry was forgotten.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.EntryState state = 1;</code>
@@ -111,9 +111,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-   * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-   * forgotten.
+   * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+   * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+   * new, or its entry was forgotten.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.EntryState state = 1;</code>
@@ -667,8 +667,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * LookupResponse says what a Claim would find. It carries no advice: what becomes of the broker's message is for a
-   * Claim to decide.
+   * LookupResponse reports what a Claim would find. It carries no advice: a Claim decides what happens to the
+   * broker's message.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.LookupResponse}
@@ -1000,9 +1000,9 @@ private static final long serialVersionUID = 0L;
     private int state_ = 0;
     /**
      * <pre>
-     * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-     * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-     * forgotten.
+     * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+     * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+     * new, or its entry was forgotten.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.EntryState state = 1;</code>
@@ -1013,9 +1013,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-     * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-     * forgotten.
+     * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+     * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+     * new, or its entry was forgotten.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.EntryState state = 1;</code>
@@ -1030,9 +1030,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-     * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-     * forgotten.
+     * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+     * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+     * new, or its entry was forgotten.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.EntryState state = 1;</code>
@@ -1045,9 +1045,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-     * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-     * forgotten.
+     * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+     * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+     * new, or its entry was forgotten.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.EntryState state = 1;</code>
@@ -1065,9 +1065,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-     * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-     * forgotten.
+     * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+     * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+     * new, or its entry was forgotten.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.EntryState state = 1;</code>

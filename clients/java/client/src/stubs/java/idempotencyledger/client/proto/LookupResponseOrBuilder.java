@@ -10,9 +10,9 @@ public interface LookupResponseOrBuilder extends
 
   /**
    * <pre>
-   * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-   * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-   * forgotten.
+   * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+   * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+   * new, or its entry was forgotten.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.EntryState state = 1;</code>
@@ -21,9 +21,9 @@ public interface LookupResponseOrBuilder extends
   int getStateValue();
   /**
    * <pre>
-   * The entry's state. ENTRY_STATE_UNSPECIFIED: there is no entry, or the replay run suppresses effects, so that no
-   * entry was looked at. Then no other field is set, and nothing is proven: the message may be new, or its entry was
-   * forgotten.
+   * The entry's state. ENTRY_STATE_UNSPECIFIED: the key has no entry, or the replay run suppresses effects,
+   * so that no entry was looked at. Then no other field is set, and nothing is proven: the message may be
+   * new, or its entry was forgotten.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.EntryState state = 1;</code>

@@ -6,7 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * OnExpiry says what becomes of a claim whose lease and grace are over.
+ * OnExpiry is what happens to a claim whose lease and grace are over.
  * </pre>
  *
  * Protobuf enum {@code idempotency.ledger.v1.OnExpiry}
@@ -15,7 +15,7 @@ public enum OnExpiry
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
-   * The value is not given, by an older server for example.
+   * The value is not set, by an older server for example.
    * </pre>
    *
    * <code>ON_EXPIRY_UNSPECIFIED = 0;</code>
@@ -39,7 +39,7 @@ public enum OnExpiry
   ON_EXPIRY_PARK(2),
   /**
    * <pre>
-   * The entry is parked if its effect was announced, else the next Claim is granted.
+   * The entry is parked if its effect was announced; otherwise the next Claim is granted.
    * </pre>
    *
    * <code>ON_EXPIRY_PARK_IF_STARTED = 3;</code>
@@ -50,7 +50,7 @@ public enum OnExpiry
 
   /**
    * <pre>
-   * The value is not given, by an older server for example.
+   * The value is not set, by an older server for example.
    * </pre>
    *
    * <code>ON_EXPIRY_UNSPECIFIED = 0;</code>
@@ -74,7 +74,7 @@ public enum OnExpiry
   public static final int ON_EXPIRY_PARK_VALUE = 2;
   /**
    * <pre>
-   * The entry is parked if its effect was announced, else the next Claim is granted.
+   * The entry is parked if its effect was announced; otherwise the next Claim is granted.
    * </pre>
    *
    * <code>ON_EXPIRY_PARK_IF_STARTED = 3;</code>

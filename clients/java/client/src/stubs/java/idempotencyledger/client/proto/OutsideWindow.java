@@ -6,7 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * OutsideWindow: there is no entry, and the message is so old that one may have been purged.
+ * OutsideWindow: the key has no entry, and the message is so old that one may have been purged.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.OutsideWindow}
@@ -300,7 +300,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * OutsideWindow: there is no entry, and the message is so old that one may have been purged.
+   * OutsideWindow: the key has no entry, and the message is so old that one may have been purged.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.OutsideWindow}

@@ -23,7 +23,7 @@ public enum ParkCause
   PARK_CAUSE_UNSPECIFIED(0),
   /**
    * <pre>
-   * As many attempts were used as the policy's `max_attempts` allows.
+   * All attempts that the policy's `max_attempts` allows were used.
    * </pre>
    *
    * <code>PARK_CAUSE_ATTEMPTS_EXHAUSTED = 1;</code>
@@ -39,7 +39,7 @@ public enum ParkCause
   PARK_CAUSE_LEASE_EXPIRED(2),
   /**
    * <pre>
-   * A lease ran out after its holder had said that the effect was about to start.
+   * A lease ran out after its holder had announced that the effect was about to start.
    * </pre>
    *
    * <code>PARK_CAUSE_EFFECT_UNKNOWN = 3;</code>
@@ -74,7 +74,7 @@ public enum ParkCause
   public static final int PARK_CAUSE_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * As many attempts were used as the policy's `max_attempts` allows.
+   * All attempts that the policy's `max_attempts` allows were used.
    * </pre>
    *
    * <code>PARK_CAUSE_ATTEMPTS_EXHAUSTED = 1;</code>
@@ -90,7 +90,7 @@ public enum ParkCause
   public static final int PARK_CAUSE_LEASE_EXPIRED_VALUE = 2;
   /**
    * <pre>
-   * A lease ran out after its holder had said that the effect was about to start.
+   * A lease ran out after its holder had announced that the effect was about to start.
    * </pre>
    *
    * <code>PARK_CAUSE_EFFECT_UNKNOWN = 3;</code>

@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object error_ = "";
   /**
    * <pre>
-   * The last error known. Empty: there is none.
+   * The last error known. Empty if none is known.
    * </pre>
    *
    * <code>string error = 2;</code>
@@ -98,7 +98,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The last error known. Empty: there is none.
+   * The last error known. Empty if none is known.
    * </pre>
    *
    * <code>string error = 2;</code>
@@ -630,7 +630,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object error_ = "";
     /**
      * <pre>
-     * The last error known. Empty: there is none.
+     * The last error known. Empty if none is known.
      * </pre>
      *
      * <code>string error = 2;</code>
@@ -650,7 +650,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The last error known. Empty: there is none.
+     * The last error known. Empty if none is known.
      * </pre>
      *
      * <code>string error = 2;</code>
@@ -671,7 +671,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The last error known. Empty: there is none.
+     * The last error known. Empty if none is known.
      * </pre>
      *
      * <code>string error = 2;</code>
@@ -688,7 +688,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The last error known. Empty: there is none.
+     * The last error known. Empty if none is known.
      * </pre>
      *
      * <code>string error = 2;</code>
@@ -702,7 +702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The last error known. Empty: there is none.
+     * The last error known. Empty if none is known.
      * </pre>
      *
      * <code>string error = 2;</code>

@@ -29,7 +29,7 @@ public interface ParkedOrBuilder extends
 
   /**
    * <pre>
-   * The last error known. Empty: there is none.
+   * The last error known. Empty if none is known.
    * </pre>
    *
    * <code>string error = 2;</code>
@@ -38,7 +38,7 @@ public interface ParkedOrBuilder extends
   java.lang.String getError();
   /**
    * <pre>
-   * The last error known. Empty: there is none.
+   * The last error known. Empty if none is known.
    * </pre>
    *
    * <code>string error = 2;</code>

@@ -207,7 +207,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration retryAfter_;
   /**
    * <pre>
-   * How long to wait where a retry helps. Unset: a retry of its own does not help.
+   * How long to wait where a retry helps. Unset: a retry alone does not help.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -219,7 +219,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long to wait where a retry helps. Unset: a retry of its own does not help.
+   * How long to wait where a retry helps. Unset: a retry alone does not help.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -231,7 +231,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long to wait where a retry helps. Unset: a retry of its own does not help.
+   * How long to wait where a retry helps. Unset: a retry alone does not help.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1374,7 +1374,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> retryAfterBuilder_;
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1385,7 +1385,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1400,7 +1400,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1420,7 +1420,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1438,7 +1438,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1463,7 +1463,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1480,7 +1480,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1492,7 +1492,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -1507,7 +1507,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait where a retry helps. Unset: a retry of its own does not help.
+     * How long to wait where a retry helps. Unset: a retry alone does not help.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_after = 5;</code>

@@ -108,7 +108,7 @@ public interface RejectedOrBuilder extends
 
   /**
    * <pre>
-   * How long to wait where a retry helps. Unset: a retry of its own does not help.
+   * How long to wait where a retry helps. Unset: a retry alone does not help.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -117,7 +117,7 @@ public interface RejectedOrBuilder extends
   boolean hasRetryAfter();
   /**
    * <pre>
-   * How long to wait where a retry helps. Unset: a retry of its own does not help.
+   * How long to wait where a retry helps. Unset: a retry alone does not help.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_after = 5;</code>
@@ -126,7 +126,7 @@ public interface RejectedOrBuilder extends
   com.google.protobuf.Duration getRetryAfter();
   /**
    * <pre>
-   * How long to wait where a retry helps. Unset: a retry of its own does not help.
+   * How long to wait where a retry helps. Unset: a retry alone does not help.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_after = 5;</code>

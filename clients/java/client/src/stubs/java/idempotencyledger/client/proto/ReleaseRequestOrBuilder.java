@@ -77,10 +77,10 @@ public interface ReleaseRequestOrBuilder extends
 
   /**
    * <pre>
-   * Nothing was done, and the next request under this key may have another body, as one that was invalid and is
-   * corrected: the pinned fingerprint is then compared with nothing, until the next grant replaces it by what its Claim
-   * brings. Not where an earlier attempt may have had an effect, or has left a checkpoint: look at
-   * `fingerprint_unpinned`.
+   * Nothing was done, and the next request under this key may have another body, such as the corrected form
+   * of an invalid one: the pinned fingerprint is then not compared until the next grant replaces it by that
+   * of its Claim. Has no effect where an earlier attempt may have had an effect, or has left a checkpoint:
+   * check `fingerprint_unpinned`.
    * </pre>
    *
    * <code>bool unpin_fingerprint = 4;</code>

@@ -6,7 +6,7 @@ package idempotencyledger.client.proto;
 
 /**
  * <pre>
- * ReleaseResponse says that the claim is given back.
+ * ReleaseResponse confirms that the claim was released.
  * </pre>
  *
  * Protobuf type {@code idempotency.ledger.v1.ReleaseResponse}
@@ -283,7 +283,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ReleaseResponse says that the claim is given back.
+   * ReleaseResponse confirms that the claim was released.
    * </pre>
    *
    * Protobuf type {@code idempotency.ledger.v1.ReleaseResponse}

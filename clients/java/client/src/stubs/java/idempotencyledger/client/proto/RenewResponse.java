@@ -87,7 +87,7 @@ private static final long serialVersionUID = 0L;
   private boolean revived_ = false;
   /**
    * <pre>
-   * The lease had run out, and nobody had been granted the key since: the claim is held again.
+   * The lease had run out, and no other claim had been granted the key since: the claim is held again.
    * </pre>
    *
    * <code>bool revived = 2;</code>
@@ -102,8 +102,8 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration hold_;
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-   * no further than this.
+   * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+   * extends the lease beyond it.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 3;</code>
@@ -115,8 +115,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-   * no further than this.
+   * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+   * extends the lease beyond it.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 3;</code>
@@ -128,8 +128,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-   * no further than this.
+   * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+   * extends the lease beyond it.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 3;</code>
@@ -143,7 +143,7 @@ private static final long serialVersionUID = 0L;
   private int onExpiry_ = 0;
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -154,7 +154,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -169,8 +169,8 @@ private static final long serialVersionUID = 0L;
   private boolean checkpointDropped_ = false;
   /**
    * <pre>
-   * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The lease and
-   * `effect_started` stand. Look at this flag before an effect that relies on the checkpoint.
+   * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The
+   * lease and `effect_started` are stored. Check this flag before an effect that relies on the checkpoint.
    * </pre>
    *
    * <code>bool checkpoint_dropped = 5;</code>
@@ -800,7 +800,7 @@ private static final long serialVersionUID = 0L;
     private boolean revived_ ;
     /**
      * <pre>
-     * The lease had run out, and nobody had been granted the key since: the claim is held again.
+     * The lease had run out, and no other claim had been granted the key since: the claim is held again.
      * </pre>
      *
      * <code>bool revived = 2;</code>
@@ -812,7 +812,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease had run out, and nobody had been granted the key since: the claim is held again.
+     * The lease had run out, and no other claim had been granted the key since: the claim is held again.
      * </pre>
      *
      * <code>bool revived = 2;</code>
@@ -828,7 +828,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease had run out, and nobody had been granted the key since: the claim is held again.
+     * The lease had run out, and no other claim had been granted the key since: the claim is held again.
      * </pre>
      *
      * <code>bool revived = 2;</code>
@@ -846,8 +846,8 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> holdBuilder_;
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -858,8 +858,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -874,8 +874,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -895,8 +895,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -914,8 +914,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -940,8 +940,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -958,8 +958,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -971,8 +971,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -987,8 +987,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-     * no further than this.
+     * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+     * extends the lease beyond it.
      * </pre>
      *
      * <code>.google.protobuf.Duration hold = 3;</code>
@@ -1010,7 +1010,7 @@ private static final long serialVersionUID = 0L;
     private int onExpiry_ = 0;
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -1021,7 +1021,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -1036,7 +1036,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -1049,7 +1049,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -1067,7 +1067,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+     * What happens to this claim if it expires, as the policy had it when the claim was granted.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -1083,8 +1083,8 @@ private static final long serialVersionUID = 0L;
     private boolean checkpointDropped_ ;
     /**
      * <pre>
-     * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The lease and
-     * `effect_started` stand. Look at this flag before an effect that relies on the checkpoint.
+     * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The
+     * lease and `effect_started` are stored. Check this flag before an effect that relies on the checkpoint.
      * </pre>
      *
      * <code>bool checkpoint_dropped = 5;</code>
@@ -1096,8 +1096,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The lease and
-     * `effect_started` stand. Look at this flag before an effect that relies on the checkpoint.
+     * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The
+     * lease and `effect_started` are stored. Check this flag before an effect that relies on the checkpoint.
      * </pre>
      *
      * <code>bool checkpoint_dropped = 5;</code>
@@ -1113,8 +1113,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The lease and
-     * `effect_started` stand. Look at this flag before an effect that relies on the checkpoint.
+     * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The
+     * lease and `effect_started` are stored. Check this flag before an effect that relies on the checkpoint.
      * </pre>
      *
      * <code>bool checkpoint_dropped = 5;</code>

@@ -37,7 +37,7 @@ public interface RenewResponseOrBuilder extends
 
   /**
    * <pre>
-   * The lease had run out, and nobody had been granted the key since: the claim is held again.
+   * The lease had run out, and no other claim had been granted the key since: the claim is held again.
    * </pre>
    *
    * <code>bool revived = 2;</code>
@@ -47,8 +47,8 @@ public interface RenewResponseOrBuilder extends
 
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-   * no further than this.
+   * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+   * extends the lease beyond it.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 3;</code>
@@ -57,8 +57,8 @@ public interface RenewResponseOrBuilder extends
   boolean hasHold();
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-   * no further than this.
+   * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+   * extends the lease beyond it.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 3;</code>
@@ -67,8 +67,8 @@ public interface RenewResponseOrBuilder extends
   com.google.protobuf.Duration getHold();
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it stood when the claim was granted: later Renews extend the lease
-   * no further than this.
+   * The time until the end of the hold, which was fixed at the grant by the policy's `max_hold`: no Renew
+   * extends the lease beyond it.
    * </pre>
    *
    * <code>.google.protobuf.Duration hold = 3;</code>
@@ -77,7 +77,7 @@ public interface RenewResponseOrBuilder extends
 
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -86,7 +86,7 @@ public interface RenewResponseOrBuilder extends
   int getOnExpiryValue();
   /**
    * <pre>
-   * What becomes of this claim should it expire, as the policy had it when the claim was granted.
+   * What happens to this claim if it expires, as the policy had it when the claim was granted.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.OnExpiry on_expiry = 4;</code>
@@ -96,8 +96,8 @@ public interface RenewResponseOrBuilder extends
 
   /**
    * <pre>
-   * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The lease and
-   * `effect_started` stand. Look at this flag before an effect that relies on the checkpoint.
+   * The checkpoint of this request was larger than the limit: it is not stored, and the old one stays. The
+   * lease and `effect_started` are stored. Check this flag before an effect that relies on the checkpoint.
    * </pre>
    *
    * <code>bool checkpoint_dropped = 5;</code>

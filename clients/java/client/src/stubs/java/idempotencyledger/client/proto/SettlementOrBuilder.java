@@ -10,7 +10,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * What Complete does.
+   * A Complete.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -19,7 +19,7 @@ public interface SettlementOrBuilder extends
   boolean hasComplete();
   /**
    * <pre>
-   * What Complete does.
+   * A Complete.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -28,7 +28,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.CompleteRequest getComplete();
   /**
    * <pre>
-   * What Complete does.
+   * A Complete.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -37,7 +37,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * What Fail does.
+   * A Fail.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -46,7 +46,7 @@ public interface SettlementOrBuilder extends
   boolean hasFail();
   /**
    * <pre>
-   * What Fail does.
+   * A Fail.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -55,7 +55,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.FailRequest getFail();
   /**
    * <pre>
-   * What Fail does.
+   * A Fail.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -64,7 +64,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * What Release does.
+   * A Release.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -73,7 +73,7 @@ public interface SettlementOrBuilder extends
   boolean hasRelease();
   /**
    * <pre>
-   * What Release does.
+   * A Release.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -82,7 +82,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.ReleaseRequest getRelease();
   /**
    * <pre>
-   * What Release does.
+   * A Release.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -91,7 +91,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * What Renew does.
+   * A Renew.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -100,7 +100,7 @@ public interface SettlementOrBuilder extends
   boolean hasRenew();
   /**
    * <pre>
-   * What Renew does.
+   * A Renew.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -109,7 +109,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.RenewRequest getRenew();
   /**
    * <pre>
-   * What Renew does.
+   * A Renew.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
