@@ -64,7 +64,7 @@ pub(super) enum OwnerKind {
     Principal,
     /// All callers, where no source of identity is configured.
     Anonymous,
-    /// An address, for calls that need no credential where others do: health checks.
+    /// An address: charged for health checks, and for reflection where callers are not authenticated.
     Stranger,
 }
 

@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    /// Resets the stream of a call, and ends the separate task that reads its request, if there is one.
+    /// Resets the stream of a call, and fails the read of its request. Closes the connection if the stream cannot be reset.
     fn reset(&self, call: &Swept, why: Ended) {
         call.state.set_reset();
         call.state.end_request(Unfinished::Reset);

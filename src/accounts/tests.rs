@@ -251,7 +251,7 @@ fn requests_that_have_not_arrived_are_refused_the_heaviest_first() {
     assert_eq!((goes_on(&settles), goes_on(&here)), (Ok(()), Ok(())), "settlements are refused last");
 }
 
-/// Settlements that do not arrive are refused to free bytes for others, where settlements have all that they may have.
+/// When settlements use their whole share, one that has not fully arrived is refused, to free bytes for another one.
 #[test]
 fn settlements_that_have_not_arrived_are_refused_for_other_settlements() {
     let accounts = accounts(AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS });

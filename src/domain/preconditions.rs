@@ -68,7 +68,7 @@ pub(super) fn held_back(policy: &Policy, now: StoreTime) -> Option<Reason> {
             .then_some(Reason::ReplayForbidden))
 }
 
-/// The refusal of a grant that [`held_back`] does not allow, with what to do.
+/// The refusal of a claim for the reason that [`held_back`] returned, with what the caller must do.
 pub(super) fn refusal_by(policy: &Policy, reason: Reason) -> Rejection {
     if reason == Reason::StoreUnavailable && policy.doubt == Doubt::Lost {
         return Rejection::new(

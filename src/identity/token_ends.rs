@@ -35,7 +35,10 @@ impl fmt::Display for Ending {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (principal, end) = (&self.principal, written(self.expires));
         match self.days {
-            None => write!(to, "a token of {principal} ended at {end}, and is refused: take its line out"),
+            None => write!(
+                to,
+                "a token of {principal} ended at {end}, and is refused from a minute after that: take its line out"
+            ),
             Some(days) => {
                 let unit = if days == 1 { "day" } else { "days" };
                 write!(

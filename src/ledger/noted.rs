@@ -1,4 +1,5 @@
-//! Counts and logs the fields of a request, before its command is queued.
+//! Counts and logs fields that were refused, dropped or cut: before the command is queued, and a dropped result when it is
+//! answered.
 
 use super::Ledger;
 use crate::domain::{Answer, Malformed, Reply, Submission};

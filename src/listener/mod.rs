@@ -101,7 +101,7 @@ pub(crate) async fn run<S>(
     connections.wait().await;
 }
 
-/// The result of the work; `None` if `closing` is cancelled first.
+/// The result of the work; `None` if the listener closes first.
 async fn until<T>(closing: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

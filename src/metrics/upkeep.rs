@@ -82,7 +82,7 @@ impl Upkeep {
         })
     }
 
-    /// Makes the counts of sessions for this purpose, at zero.
+    /// Creates the counters of sessions for this purpose at zero, so that they are exported before the first session.
     pub(crate) fn may_be_opened(&self, purpose: &str) {
         for outcome in ["ok", "failed"] {
             drop(self.opened.get_metric_with_label_values(&[purpose, outcome]));

@@ -207,8 +207,8 @@ impl ServerCommand {
 /// Runs work on a separate runtime with this number of threads.
 fn on_threads<E: From<String>>(threads: usize, work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
     let mut builder = Builder::new_multi_thread();
-    // The global queue has priority. It holds tasks that other threads wake up, and those that overflow a thread's local queue.
-    // By default they wait for up to 60 tasks of the local queue, each of which may fill it up again.
+    // The global queue is polled first. It holds tasks that were woken from outside the runtime's workers, and the overflow of
+    // local queues. By default, which tokio tunes, such a task waits for up to 126 local tasks, each of which may wake more.
     builder.worker_threads(threads).global_queue_interval(1).enable_all();
     let runtime = builder.build();
     let runtime = runtime.map_err(|error| format!("the runtime cannot start: {error}"))?;

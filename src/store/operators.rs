@@ -61,8 +61,8 @@ pub trait Operators: Send {
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError>;
 
-    /// The number of entries of a consumer that an operation redrove: their request ids are the operation's id, a slash, and the
-    /// hash of a key.
+    /// The number of audit events of an operation for a consumer: one for each entry that it redrove. The request id of such an
+    /// event is the operation's id, a slash, and the hash of the entry's key; it is stored with the consumer before it.
     async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError>;
 
     /// The digest of one audit event of an operation's parts, for each of these consumers that has an event; `None` if its

@@ -1,4 +1,4 @@
-//! Policies as messages: what a message sets, and a policy as a message.
+//! Converts policies: a message to what it sets, and a policy to a message.
 
 use prost::UnknownEnumValue;
 use prost_types::FieldMask;

@@ -27,7 +27,8 @@ Exit codes:
   126  the command cannot be executed; 127: it is not there. Nothing was done
   else the command's own code, where 65 and 75 become 1; 128+N where signal N ended it";
 
-/// The code for a failed command: 65 and 75 have a meaning for the message, so a command cannot return them.
+/// The code for a failed command. 65 and 75 tell the caller what to do with the broker's message, so that the command's own
+/// 65 and 75 become 1.
 pub(super) fn passed_on(code: u8) -> u8 {
     if [DEAD_LETTER, LATER].contains(&code) { FAILED } else { code }
 }

@@ -78,7 +78,8 @@ impl OperatorTask {
         answer.await.unwrap_or_else(|_| Err(store_unavailable()))
     }
 
-    /// Carries out a change for a principal. Once it has begun it is finished, even if its caller has gone.
+    /// Carries out a change for a principal. The change goes on if its caller disconnects; after `ANSWER_WITHIN` it is given
+    /// up, and its outcome is unknown.
     ///
     /// # Errors
     /// `OVERLOADED`, `DRAINING`, and those of the change.

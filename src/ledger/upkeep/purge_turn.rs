@@ -10,9 +10,9 @@ use crate::store::{PurgePlace, PurgeTurn, TURN_MAX};
 const TURN: Duration = Duration::from_secs(5);
 /// A consumer's next turn is due after this time at the latest, whatever the clock does.
 const IDLE: Span = Span::from_days(1);
-/// After it has checked all entries that it had left, it starts again after this time.
+/// Pause between two passes over the entries that earlier passes did not delete.
 const START_AGAIN_AFTER: Span = Span::from_secs(3_600);
-/// Time until the next batch of entries that it had left, as a multiple of the time that the last one took.
+/// Pause before the next batch of entries that earlier passes did not delete, as a multiple of the last batch's duration.
 const AGAIN_FACTOR: u32 = 10;
 
 /// The beginning of time: every entry was created later.

@@ -80,7 +80,7 @@ impl Polls {
         self.loads.insert((plan.load_at, hash));
     }
 
-    /// The keys whose lease or backoff is over by now.
+    /// Removes and returns the keys whose lease or backoff is over by now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<KeyHash> {
         let mut due = Vec::new();
         while let Some((at, hash)) = self.dues.first().copied().filter(|(at, _)| *at <= now) {

@@ -1,4 +1,4 @@
-//! The protocol of a connection: HTTP/2, or on the HTTP listeners HTTP/1.1 with one call at a time.
+//! The protocol of a connection: HTTP/2. The HTTP listeners also speak HTTP/1.1, one call at a time.
 
 pub(super) mod http1_heads;
 pub(super) mod service;

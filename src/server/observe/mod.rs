@@ -28,7 +28,7 @@ use crate::common::log_limit::warn_once_a_second;
 use crate::ledger::Ledger;
 use crate::metrics::Closed;
 
-/// Bound on the time in which a client reads its response: a slow reader of `/metrics` holds one of few permits.
+/// Bound on the time of a request, its response included: a slow reader of `/metrics` holds one of few permits.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The `listen` backlog, which the system may lower. A connection beyond it is opened a second later, when its client retries:
 /// too late for a probe.

@@ -48,7 +48,7 @@ struct Connection {
     /// The address, or the /64 network of IPv6.
     network: IpAddr,
     since: Instant,
-    /// `None` once its request is complete, or once its eviction was requested.
+    /// Asks the connection to give up its permit; `None` once its request is complete, or once it was asked.
     half: Option<oneshot::Sender<Decided>>,
 }
 

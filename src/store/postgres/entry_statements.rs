@@ -199,8 +199,8 @@ RETURNING e.key, e.lease_until <= r.now AS late, e.attempts, e.doubled"
         )
     };
 }
-/// Returns first the number of completed entries, then rows: for all of them if some were not completed; otherwise only for those
-/// that were late, needed more than one attempt, or were reported before by another holder.
+/// The first row has the number of completed entries. If some were not completed, a row for each completed entry follows; else
+/// rows only for those that were late, needed more than one attempt, or were reported before by another holder.
 pub(super) const COMPLETE: &str = concat!(
     complete!("complete", many, ", done AS (\n"),
     "

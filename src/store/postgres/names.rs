@@ -132,7 +132,7 @@ const PRINCIPALS: Kind = Kind {
 };
 
 impl PgSession {
-    /// Learns the numbers that are needed to write these entries.
+    /// Looks up the numbers of the names in these entries, and inserts the names that are missing.
     pub(super) async fn learn_names(&mut self, rows: &[Entry]) -> Result<(), StoreError> {
         let missing = self.dictionary.missing_for(rows);
         self.number(CONSUMERS, missing.consumers).await?;

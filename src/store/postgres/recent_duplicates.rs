@@ -8,7 +8,7 @@ const EXPECTED_FOR: Duration = Duration::from_mins(1);
 
 /// When an insert last conflicted with an entry, on any session of this store. Without a recent duplicate, inserts are
 /// optimistic: they do not look for entries, which saves a fifth of the database's work and an eighth of its WAL. If such an
-/// insert conflicts all the same, it fails as a whole, with an error in the database's log: so at most one a minute and session.
+/// insert conflicts all the same, it fails as a whole, with an error in the database's log: at most one a minute for each session.
 #[derive(Debug, Default)]
 pub(super) struct RecentDuplicates(Mutex<Option<Instant>>);
 

@@ -37,7 +37,7 @@ impl Counter {
 /// Reads the counter.
 ///
 /// # Errors
-/// The file cannot be read, which does not mean that it is missing or damaged.
+/// An I/O error. A file that is missing or damaged is not an error.
 pub(super) fn read(path: &Path) -> Result<Counter, String> {
     let path = sibling(path, COUNTER);
     let bytes = match std::fs::read(&path) {

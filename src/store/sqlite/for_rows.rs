@@ -1,4 +1,5 @@
-//! Statements with several rows. Each statement is a round trip to the connection's thread, which takes longer than most rows.
+//! Statements with several rows. A round trip to the connection's thread takes longer than writing most rows, so that rows are
+//! sent together.
 
 /// The maximum number of rows of one statement.
 pub(super) const ROWS_PER_STATEMENT_MAX: usize = 256;

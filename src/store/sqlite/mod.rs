@@ -146,7 +146,7 @@ impl Store for SqliteStore {
 
 struct SqliteSession {
     file: Arc<SqliteFile>,
-    /// Whether loads use the reading connection, concurrently with the task that writes.
+    /// Loads go to the reading connection, so that they do not queue behind writes.
     reads_only: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) const PURGE_PLACES: &str = "\
 -- ledger.purge_places
 SELECT no, name, purge_passed FROM consumers WHERE name <> ''";
 
-/// The entries that were created beyond the purge's first pass and are old enough for it.
+/// Counts, up to a limit, the entries created after `purge_passed` that are old enough to be purged.
 pub(super) const BACKLOG: &str = "\
 -- ledger.backlog
 SELECT count(*) AS due, min(created_at) AS oldest

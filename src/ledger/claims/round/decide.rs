@@ -270,8 +270,8 @@ fn keep_refusals(key_queue: &mut KeyQueue, folded: &[Folded]) {
     }
 }
 
-/// Answers the commands before the first change: they only read what is durable. Returns the others, with the decision on
-/// the head and those on the commands behind it.
+/// Answers the commands before the first one that writes: they only read what is durable. Returns the unanswered commands, with
+/// the decision on the first of them and the decisions on the others.
 fn answer_reads(
     mut key_queue: KeyQueue,
     folded: Vec<Folded>,

@@ -9,8 +9,8 @@ use crate::metrics::Statement;
 use crate::store::{Fault, StoreError};
 use crate::traces::BatchSpan;
 
-/// How long a statement may take before its connection is given up. Longer than the store's own statement timeout, after
-/// which the outcome is certain.
+/// How long a statement may take before its connection is given up. Longer than the store's own statement timeout (2 s): where
+/// that one ends a statement, it is certain that nothing was written; after this one the outcome is unknown.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Carries out a statement on this number of rows. Gives up a statement that is not answered, and its connection; whether it

@@ -25,7 +25,7 @@ use tokio_rustls::client::TlsStream;
 use crate::common::secret_file;
 use crate::identity::jwt::{JWKS_MAX, Keys};
 
-/// Bound on a fetch, from the DNS look-up to the last byte.
+/// Bound on a fetch, from reading its files and the DNS look-up to the last byte.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Bounds on the head of a response, in bytes and lines.
 const HEAD_BYTES_MAX: usize = 16 * 1_024;
