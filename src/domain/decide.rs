@@ -13,7 +13,7 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
         Command::Lookup => lookup::decide(entry, context),
     };
     if let Some(next) = &mut decision.write {
-        // A key that is granted again after its entry was purged never gets a version that it had before: what
+        // A key that is granted again after its entry was purged or deleted never gets a version that it had before: what
         // was decided on its old row cannot overwrite the new one.
         next.version = entry.map_or_else(|| context.first_version(), |old| old.version + 1);
         // A refused settlement only marks a past attempt: neither the entry's state nor its retention depends on

@@ -7,7 +7,7 @@ use super::{Reading, Span, operate, retention};
 
 /// A token that is further than this ahead of the store's clock, and of every reading it has shown, was not
 /// made by the ledger. Tokens of one key are ahead of the clock by a microsecond for each grant of a batch,
-/// and the mark of the clock is at most a second old.
+/// and the mark of the clock is usually about a second old.
 const AHEAD_MAX: Span = Span::from_days(1);
 
 /// Decides whether an entry that cannot be read may be deleted. A later token must be higher than every token

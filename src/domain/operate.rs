@@ -237,7 +237,7 @@ fn permitted(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<()
     }
 }
 
-/// Why Redrive and Resolve need force: a second effect is likely.
+/// Why Redrive and Resolve need force: a second effect is possible.
 fn second_effect_near(entry: &Entry, now: StoreTime) -> Option<&'static str> {
     if entry.state == State::Completed {
         return Some("it is COMPLETED: with `force` the message could have its effect twice");

@@ -1,5 +1,5 @@
-//! Preconditions of a claim, checked before its entry: demands of the policy, the key's replay run, and holds
-//! on grants. See docs/contract.md, sections 4 and 8.
+//! Preconditions of a claim: what is answered before its entry is looked at (demands of the policy, the key's
+//! replay run), and what stops a grant. See docs/contract.md, sections 4 and 8.
 
 use super::command::Claim;
 use super::hold::held_consumers;

@@ -30,7 +30,8 @@ pub enum Reply {
     Completed {
         /// The same claim had completed it before.
         replayed: bool,
-        /// The lease was over, or the claim was closed by an expiry or an operator's park.
+        /// The lease was over, or the claim was closed before: by a Release, a retryable or parking Fail, an expiry or an
+        /// operator's park.
         late: bool,
         /// The result was too large, and was not stored.
         result_dropped: bool,

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_in_progress_and_a_due_backoff_are_awaited() {
+    fn only_in_progress_and_a_backoff_that_ends_in_time_are_awaited() {
         let wait = Span::from_secs(5);
         let suppressed = Verdict::Suppressed { replay_run: "r".into() };
         let failed = Verdict::Failed { error: String::new(), failed_at: StoreTime(0) };

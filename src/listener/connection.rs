@@ -105,7 +105,7 @@ pub(super) async fn serve<S>(
     serving.as_mut().connection().connection().connection().graceful_shutdown();
     if let Some(why) = why {
         metrics.closed(why);
-        tracing::debug!(?why, "a connection is asked to end (GOAWAY)");
+        tracing::debug!(?why, "a connection is asked to end");
         let left = lifetime.drain(serving.as_mut(), &account, &leaving);
         if until(&ends, left).await.is_some() || !closing.is_cancelled() {
             return;

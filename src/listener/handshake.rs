@@ -70,7 +70,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), protocols: Protocols) -> io
     Ok(bytes)
 }
 
-/// Whether these bytes begin an HTTP/2 preface.
+/// Whether these bytes are the beginning of an HTTP/2 preface, or may become it.
 fn begins_as_http2(bytes: &[u8]) -> bool {
     PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
 }

@@ -75,7 +75,7 @@ impl Lifetime {
                 return;
             }
         }
-        tracing::debug!("a connection was closed after GOAWAY with calls that were still open");
+        tracing::debug!("a connection was closed after it was asked to end, with calls that were still open");
     }
 }
 

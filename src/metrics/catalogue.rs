@@ -308,7 +308,7 @@ pub(super) const PURGE_FAILURES: Family = counter(
 pub(super) const PURGE_OLDEST: Family = gauge(
     "idempotency_ledger_purge_oldest_due_seconds",
     &[],
-    "For how long the oldest entry that this purge count_lookup at last had been due; 0 where no consumer was due, and while \
+    "For how long the oldest entry that this purge looked at last had been due; 0 where no consumer was due, and while \
      it looks again at what it left before.",
 );
 pub(super) const ENTRIES: Family = gauge(

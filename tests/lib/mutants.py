@@ -176,7 +176,7 @@ MUTANTS = [
         (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
     ]),
     Mutant("C1", "a worker without a session refuses, though another one has a session", "availability::one_lost", [
-        ("src/ledger/claims/worker.rs", "        shared.live_workers.none_for(FIRST_SESSION_WITHIN).await;\n", ""),
+        ("src/ledger/claims/worker.rs", "        shared.live_workers.none_for(NO_SESSION_MAX).await;\n", ""),
         ("src/ledger/claims/worker.rs", "            () = shared.live_workers.any() => {}\n            key_queues", "            key_queues"),
     ]),
     Mutant("C2", "held rows are not remembered", "availability::one_held", [

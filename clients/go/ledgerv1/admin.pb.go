@@ -3672,7 +3672,7 @@ type ListPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many policies a page may hold at most: 1 to 1,000. Unset: 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Where to go on: the next_page_token of the page before. Empty: from the start.
+	// The page to return: the next_page_token of the page before. Empty: from the start.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3727,7 +3727,7 @@ type ListPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The policies, by the consumers' names.
 	Policies []*ConsumerPolicy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
-	// Where to go on. Empty: this was the last page.
+	// The token of the next page. Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4239,7 +4239,7 @@ type ListPolicyVersionsRequest struct {
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// How many versions a page may hold at most: 1 to 1,000. Unset: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Where to go on: the next_page_token of the page before. Empty: from the newest on.
+	// The page to return: the next_page_token of the page before. Empty: from the newest on.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4301,7 +4301,7 @@ type ListPolicyVersionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The versions, newest first.
 	Versions []*PolicyVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
-	// Where to go on. Empty: this was the last page.
+	// The token of the next page. Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5165,7 +5165,7 @@ type ListReplayRunsRequest struct {
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// How many runs a page may hold at most: 1 to 100. Unset: 20.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Where to go on: the next_page_token of the page before. Empty: from the start.
+	// The page to return: the next_page_token of the page before. Empty: from the start.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5229,7 +5229,7 @@ type ListReplayRunsResponse struct {
 	Runs []*ReplayRun `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	// The instant of the store's clock of all these figures, to the millisecond.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
-	// Where to go on. Empty: this was the last page.
+	// The token of the next page. Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

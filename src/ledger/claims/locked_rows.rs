@@ -1,6 +1,6 @@
 //! Entries whose rows are locked by another writer: another session of the database, or a server that was stopped in the
-//! middle of a change. They are remembered, so that only one batch waits for such a row lock: claims and renewals are refused
-//! from memory, and settlements that end a claim wait here, without a session, until the row is free or the caller is gone.
+//! middle of a change. They are remembered, so that a batch waits for such a row lock once, and later batches do not: claims and
+//! renewals are refused from memory, and settlements that end a claim wait here, without a session, until the row is free or the caller is gone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;

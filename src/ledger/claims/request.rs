@@ -71,7 +71,7 @@ pub(crate) struct KeyQueue {
     pub(super) later: VecDeque<Request>,
     /// The optimistic path failed for the head, or the head does not have one: load first.
     pub(super) must_load: bool,
-    /// Maximum number of its commands that are decided together; zero: as many as a batch has.
+    /// Maximum number of its commands that are decided together; zero: as many as a batch may have.
     pub(super) together: usize,
     /// When the first command arrived.
     pub(super) since: Instant,

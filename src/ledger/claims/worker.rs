@@ -23,8 +23,8 @@ use crate::traces::BatchSpan;
 /// Backoff of a worker that failed to open a session: first and maximum.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// How long calls wait for the first session; after that they are refused immediately.
-const FIRST_SESSION_WITHIN: Duration = Duration::from_secs(1);
+/// How long calls wait while no worker has a session; then they are refused immediately.
+const NO_SESSION_MAX: Duration = Duration::from_secs(1);
 /// How long opening a session may take, whatever the store does meanwhile.
 const OPEN_WITHIN: Duration = Duration::from_secs(12);
 /// After a batch of at least this many commands, other commands are about to enter the queue: the worker yields once before
@@ -98,7 +98,7 @@ async fn open(shared: &Shared) -> Box<dyn Session> {
 /// Commands that no worker could serve for a while; `None` once the queue is closed and empty.
 async fn unserved(shared: &Shared, batch_max: usize) -> Option<Vec<KeyQueue>> {
     loop {
-        shared.live_workers.none_for(FIRST_SESSION_WITHIN).await;
+        shared.live_workers.none_for(NO_SESSION_MAX).await;
         tokio::select! {
             biased;
             () = shared.live_workers.any() => {}

@@ -319,7 +319,7 @@ mod tests {
             ("all is sent", &[][..], &[&[9][..]][..], &[0][..]),
             ("it is buffered", &[None, None], &[&[9], &[], &[]], &[9, 9, 0]),
             // Too large for the buffer: the writer keeps it, and tries again.
-            ("the writer buffered", &[None], &[&[ALL + 1], &[ALL + 1]], &[ALL + 1, 0]),
+            ("the writer waits", &[None], &[&[ALL + 1], &[ALL + 1]], &[ALL + 1, 0]),
             ("and again with less", &[None], &[&[ALL + 1], &[9]], &[ALL + 1, 0]),
         ] {
             assert_eq!(wrote(takes, polls), unsent, "{what}");

@@ -26,9 +26,9 @@ use crate::listener::protocol::service::HyperService;
 /// this many of them, so that no client is cut off for a pause of the server. 4,096, 1,024 and no bound at all made no
 /// difference in the floods, since the poll budget limits them (`edge::floods`).
 const PENDING_RESETS_MAX: usize = BYTES_MAX / 16;
-/// Connection flow-control window. The h2 crate derives a second bound from it: each waiting message below 256 bytes counts
-/// as the 256 bytes, and together these differences may take half of the window. 2 MiB allow 4,096 messages, several times
-/// those of one poll budget.
+/// Connection flow-control window. The h2 crate derives a second bound from it: each waiting message below 256 bytes costs
+/// the difference to 256, and all together may cost half of the window. 2 MiB allow 4,096 messages, several times those of one
+/// poll budget.
 const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Streams that this server resets for protocol errors of the client, at most, in the lifetime of a connection.
 const LOCAL_RESETS_MAX: usize = 1_024;

@@ -212,7 +212,7 @@ WHERE d.late OR d.attempts <> 1 OR d.doubled OR (SELECT count(*) FROM done) < ca
 );
 pub(super) const COMPLETE_ONE: &str = complete!("complete_one", one, "\n");
 
-/// Replaces entries. A row with an `until` is written only before that instant: a grant follows policies that may have changed
+/// Replaces entries. A row is not written after its `until`: a grant follows policies that may have changed
 /// since. Generated from the table of columns; the parameters have the order of `r`.
 pub(super) static REPLACE: LazyLock<String> = LazyLock::new(|| {
     let own = [("key", "uuid"), ("version", "bigint"), ("attention", "smallint"), ("until", "bigint")];

@@ -29,7 +29,7 @@ pub(super) const NO_STATEMENT_TIMEOUT: &str = "SET statement_timeout = 0";
 pub(super) const OWNER_SETTINGS: &str = "\
 SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '5s'";
 
-/// TCP keepalive settings, which end the session, and so the locks, of a server that vanished. Not every operating system
+/// Settings that detect a client that is gone, and so end the session, and the locks, of a server that vanished. Not every operating system
 /// supports all of them.
 pub(super) const WATCHES: &str = "\
 SET client_connection_check_interval = '5s'; SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; \

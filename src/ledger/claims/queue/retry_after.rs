@@ -1,6 +1,7 @@
 //! Retry-after for overload refusals, spread evenly. Clients that retried together and early would only be refused again,
 //! and refusals cost time that accepted calls need: with 250 ms for all of them, calls refused together came back
-//! together. Never longer than one second: gRPC ignores a longer pushback, and clients then retry sooner.
+//! together. Never longer than one second: above that the server sends no
+//! pushback, and gRPC clients retry sooner.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use crate::store::{Fault, Found, Loaded, StoreError};
 /// The decisions on a per-key queue, in the order of its commands.
 struct Decided {
     folded: Vec<Folded>,
-    /// The entry after these commands, and whether one of them is a grant.
+    /// The entry after these commands, and whether one of them is a grant, or a parking in place of one.
     write: Option<(Entry, bool)>,
     /// The next command is granted, on a key without an entry.
     first_grant: bool,

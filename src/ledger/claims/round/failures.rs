@@ -11,8 +11,8 @@ use crate::ledger::refusals::{lost, store_unavailable};
 use crate::metrics::Statement;
 use crate::store::{Fault, StoreError};
 
-/// How often a command may lose a race against other writers before it is refused.
-const LOST_RACES_MAX: u32 = 32;
+/// How often a command may lose a race against other writers, or be left unsent, before it is refused.
+const ROUNDS_MAX: u32 = 32;
 /// How often a command whose outcome is unknown is tried again, on a new connection.
 const UNKNOWN_MAX: u32 = 1;
 /// How often a statement of one round may time out, before the rest of it is refused. Once: where the store does not
@@ -210,7 +210,7 @@ impl Round<'_> {
         self.leftover.broken = true;
         for mut key_queue in part.key_queues().filter_map(without_refused) {
             key_queue.requests_mut().for_each(|request| request.rounds += 1);
-            let gave_up = |request: &Request| request.rounds > LOST_RACES_MAX;
+            let gave_up = |request: &Request| request.rounds > ROUNDS_MAX;
             if let Some(key_queue) = refuse_where(key_queue, gave_up, &store_unavailable()) {
                 self.leftover.again.push(KeyQueue { must_load: true, ..key_queue });
             }
@@ -229,9 +229,7 @@ impl Round<'_> {
             Reason::Overloaded,
             "too many callers fight over this key; nothing was changed: try again later",
         );
-        if let Some(key_queue) =
-            refuse_where(key_queue, |request| request.rounds > LOST_RACES_MAX, &rejection)
-        {
+        if let Some(key_queue) = refuse_where(key_queue, |request| request.rounds > ROUNDS_MAX, &rejection) {
             self.leftover.again.push(KeyQueue { must_load: true, ..key_queue });
         }
     }

@@ -33,14 +33,14 @@ pub(in crate::ledger::claims) struct Leftover {
     pub(in crate::ledger::claims) broken: bool,
 }
 
-/// The first grants that an optimistic insert did not insert.
+/// The first grants that an insert did not insert.
 #[derive(Default)]
 pub(in crate::ledger::claims) struct NotInserted {
     /// Conflicts whose entry the insert returned.
     pub(in crate::ledger::claims) conflicts: Vec<KeyQueue>,
     /// These entries, and the clock of the insert.
     pub(in crate::ledger::claims) loaded: Option<Loaded>,
-    /// All other conflicts: the entry is unknown.
+    /// All others: the entry was not seen, or the clock allowed no grant.
     pub(in crate::ledger::claims) unknown_conflicts: Vec<KeyQueue>,
     /// Number of grants that were inserted.
     pub(in crate::ledger::claims) granted: usize,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::domain::{Reading, Span, StoreTime};
 use crate::ledger::runtime::{Instant, Mutex};
 
-/// A recent reading of the store's clock: good enough to choose the optimistic path, never to decide a claim.
+/// A recent reading of the store's clock: good enough to choose the optimistic path, and to answer by a
+/// replay run alone; nothing is written by it.
 #[derive(Debug, Default)]
 pub(crate) struct RecentClock(Mutex<Option<(Reading, Instant)>>);
 

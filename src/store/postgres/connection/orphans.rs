@@ -11,7 +11,8 @@ use crate::store::postgres::connection::link::Link;
 use crate::store::postgres::errors::of_sqlx;
 use crate::store::{Fault, Purpose, StoreError};
 
-/// The backends of a list that still run a statement. A backend that only waits for its client holds no lock. A pooler's
+/// The backends of a list that still run a statement. A backend that waits for its client holds locks only until its lost
+/// connection is noticed. A pooler's
 /// backend may meanwhile run the transaction of another client: `begun` tells the transactions apart.
 pub(in crate::store::postgres) const ORPHANS: &str = "\
 -- ledger.left_behind

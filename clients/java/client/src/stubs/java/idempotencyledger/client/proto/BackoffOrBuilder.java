@@ -29,7 +29,7 @@ public interface BackoffOrBuilder extends
 
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if no attempt failed.
+   * The error of the last failed attempt. Empty if there is no such text.
    * </pre>
    *
    * <code>string last_error = 2;</code>
@@ -38,7 +38,7 @@ public interface BackoffOrBuilder extends
   java.lang.String getLastError();
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if no attempt failed.
+   * The error of the last failed attempt. Empty if there is no such text.
    * </pre>
    *
    * <code>string last_error = 2;</code>
