@@ -104,7 +104,7 @@ mod tests {
         let said: Vec<String> = ending().iter().map(Ending::to_string).collect();
         assert_eq!(
             said[0],
-            "a token of token:over ended at 2027-03-01T00:00:00Z, and is refused: take its line out"
+            "a token of token:over ended at 2027-03-01T00:00:00Z, and is refused from a minute after that: take its line out"
         );
         assert!(said[2].contains("within 14 days"), "{said:?}");
     }
