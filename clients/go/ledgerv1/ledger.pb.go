@@ -1055,7 +1055,7 @@ type Acquired struct {
 	// What an earlier attempt, or this one, stored by Renew. Empty if nothing was stored, or if
 	// `checkpoint_omitted` is set.
 	Checkpoint []byte `protobuf:"bytes,8,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+	// The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
 	// too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
 	// whole.
 	LastError string `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
@@ -1378,7 +1378,7 @@ type Backoff struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many attempts are left. Unset: unlimited.
 	AttemptsLeft *int32 `protobuf:"varint,1,opt,name=attempts_left,json=attemptsLeft,proto3,oneof" json:"attempts_left,omitempty"`
-	// The error of the last failed attempt. Empty if there is no such text.
+	// The error of the last failed attempt. Empty if that attempt gave no text.
 	LastError     string `protobuf:"bytes,2,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,8 +1,7 @@
-//! The write buffer: small writes of one poll of a connection are collected, and flushed at the end of the poll in as few
-//! packets as possible; a write that does not fit flushes the buffer and goes to the socket. Without it hyper writes the trailers
-//! of an answer of more than 256 bytes separately. That costs each side a system call, a packet and a wake-up, and a server
-//! killed between body and trailers leaves a call whose answer has begun, which gRPC clients do not retry: the cause of all
-//! failed calls in three hundred kills (traced in grpcio).
+//! The write buffer: small writes of one poll of a connection are flushed at its end, in as few packets as possible; a write
+//! that does not fit goes to the socket. Without it hyper writes the trailers of an answer of more than 256 bytes separately:
+//! each side pays a packet and a wake-up, and a server killed between body and trailers leaves a call whose answer has begun,
+//! which gRPC clients do not retry: the cause of all failed calls in three hundred kills (traced in grpcio).
 
 use std::future::Future;
 use std::io::{self, IoSlice};

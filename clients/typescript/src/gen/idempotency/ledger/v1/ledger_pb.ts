@@ -372,7 +372,7 @@ export type Acquired = Message<"idempotency.ledger.v1.Acquired"> & {
   checkpoint: Uint8Array;
 
   /**
-   * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+   * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
    * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
    * whole.
    *
@@ -543,7 +543,7 @@ export type Backoff = Message<"idempotency.ledger.v1.Backoff"> & {
   attemptsLeft?: number | undefined;
 
   /**
-   * The error of the last failed attempt. Empty if there is no such text.
+   * The error of the last failed attempt. Empty if that attempt gave no text.
    *
    * @generated from field: string last_error = 2;
    */

@@ -239,7 +239,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object lastError_ = "";
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+   * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
    * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
    * whole.
    * </pre>
@@ -262,7 +262,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+   * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
    * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
    * whole.
    * </pre>
@@ -1600,7 +1600,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object lastError_ = "";
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+     * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
      * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
      * whole.
      * </pre>
@@ -1622,7 +1622,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+     * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
      * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
      * whole.
      * </pre>
@@ -1645,7 +1645,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+     * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
      * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
      * whole.
      * </pre>
@@ -1664,7 +1664,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+     * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
      * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
      * whole.
      * </pre>
@@ -1680,7 +1680,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+     * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
      * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
      * whole.
      * </pre>

@@ -127,7 +127,7 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+   * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
    * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
    * whole.
    * </pre>
@@ -138,7 +138,7 @@ public interface AcquiredOrBuilder extends
   java.lang.String getLastError();
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text. In a batch whose answer would become
+   * The error of the last failed attempt. Empty if that attempt gave no text. In a batch whose answer would become
    * too large the longest errors are cut, and end with `… [truncated]`; AdminService.GetEntry shows them
    * whole.
    * </pre>

@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object lastError_ = "";
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text.
+   * The error of the last failed attempt. Empty if that attempt gave no text.
    * </pre>
    *
    * <code>string last_error = 2;</code>
@@ -98,7 +98,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text.
+   * The error of the last failed attempt. Empty if that attempt gave no text.
    * </pre>
    *
    * <code>string last_error = 2;</code>
@@ -539,7 +539,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object lastError_ = "";
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text.
+     * The error of the last failed attempt. Empty if that attempt gave no text.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -559,7 +559,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text.
+     * The error of the last failed attempt. Empty if that attempt gave no text.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -580,7 +580,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text.
+     * The error of the last failed attempt. Empty if that attempt gave no text.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -597,7 +597,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text.
+     * The error of the last failed attempt. Empty if that attempt gave no text.
      * </pre>
      *
      * <code>string last_error = 2;</code>
@@ -611,7 +611,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The error of the last failed attempt. Empty if there is no such text.
+     * The error of the last failed attempt. Empty if that attempt gave no text.
      * </pre>
      *
      * <code>string last_error = 2;</code>

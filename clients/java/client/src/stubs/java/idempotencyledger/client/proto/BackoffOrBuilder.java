@@ -29,7 +29,7 @@ public interface BackoffOrBuilder extends
 
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text.
+   * The error of the last failed attempt. Empty if that attempt gave no text.
    * </pre>
    *
    * <code>string last_error = 2;</code>
@@ -38,7 +38,7 @@ public interface BackoffOrBuilder extends
   java.lang.String getLastError();
   /**
    * <pre>
-   * The error of the last failed attempt. Empty if there is no such text.
+   * The error of the last failed attempt. Empty if that attempt gave no text.
    * </pre>
    *
    * <code>string last_error = 2;</code>
