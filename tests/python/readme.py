@@ -27,7 +27,7 @@ exec BINARY "$@"
 PYTHON3 = """#!/bin/sh
 [ "$*" = "-m venv .venv" ] || { echo "python3 $*: no command that a newcomer types" >&2; exit 1; }
 mkdir -p .venv/bin
-printf '#!/bin/sh\\nPYTHONPATH=clients/python/src exec PYTHON "$@"\\n' >.venv/bin/python
+printf '#!/bin/sh\\nexec PYTHON "$@"\\n' >.venv/bin/python
 printf '#!/bin/sh\\n[ "$*" = "install ./clients/python" ] && exit\\n[ "$1" = install ] && shift && exec PYTHON -m pip --quiet show "$@"\\n' >.venv/bin/pip
 chmod +x .venv/bin/*
 """
@@ -64,8 +64,10 @@ def newcomer(running, binary):
         (shims / name).chmod(0o755)
     address = f"127.0.0.1:{free_port()}"
     # Two newcomers on one machine: not both have the default port.
-    return folder, {**os.environ, "PATH": f"{shims}:{os.environ['PATH']}", "IDEMPOTENCY_LEDGER_LISTEN": address,
-                    "IDEMPOTENCY_LEDGER_ENDPOINT": address, "COLUMNS": "110"}
+    # PYTHONPATH: what `pip install ./clients/python` brings.
+    return folder, {**os.environ, "PATH": f"{shims}:{os.environ['PATH']}", "PYTHONPATH": "clients/python/src",
+                    "IDEMPOTENCY_LEDGER_LISTEN": address, "IDEMPOTENCY_LEDGER_ENDPOINT": address,
+                    "LEDGER_ENDPOINT": address, "COLUMNS": "110"}
 
 
 def main():
