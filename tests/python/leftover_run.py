@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass
 
 import nats
-from running import ROOT, Running, free_port, options, wait_for
+from running import ROOT, WITH_PACKAGE, Running, free_port, options, wait_for
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -100,7 +100,7 @@ class World:
         self.workers[name] = self.running.start(
             name, sys.executable, ROOT / "examples" / "consumer" / "consumer.py", "--nats", self.url, "--ledger",
             self.ledger, "--sinks", self.running.path / "sinks.db", "--ack-wait", 5, "--consumer", name,
-            "--replay-run", run)
+            "--replay-run", run, environment=WITH_PACKAGE)
 
     def stop(self, name):
         self.workers[name].send_signal(signal.SIGTERM)

@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass
 
 import nats
-from running import ROOT, Running, free_port, options, wait_for
+from running import ROOT, WITH_PACKAGE, Running, free_port, options, wait_for
 
 import grpc
 from hop import NEW_ADVICE, NEW_VERDICT, Hop
@@ -103,7 +103,7 @@ class World:
         self.exits = {}  # of each process that ended
         self.told_twice = False
         plan = {name: scenario.fault for name, scenario in SCENARIOS.items() if scenario.fault}
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python" / "src"), "FAULTS": json.dumps(plan), "FAULTS_DONE": str(self.done)}
+        self.environment = {**WITH_PACKAGE, "FAULTS": json.dumps(plan), "FAULTS_DONE": str(self.done)}
         self.workers = {}
         for consumer, all_of_it in WORKERS.items():
             for more in all_of_it:

@@ -14,6 +14,8 @@ import time
 PORTS = range(20_000, 32_000)
 SIGNS = []
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# For the processes of examples: what `pip install ./clients/python` brings.
+WITH_PACKAGE = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python" / "src")}
 sys.path.insert(0, str(ROOT / "examples"))
 sys.path.insert(0, str(ROOT / "examples" / "consumer"))
 
