@@ -27,6 +27,16 @@ use crate::{
     transport::Channels,
 };
 
+impl Builder {
+    /// The client. Nothing is sent, and no server is looked for, before the first delivery.
+    ///
+    /// # Errors
+    /// [`InvalidField`] for an option beyond its bound, and for a file that cannot be read.
+    pub fn build(self) -> Result<Ledger, InvalidField> {
+        self.checked().map(Ledger::over)
+    }
+}
+
 /// A client of the ledger for one consumer. Clones share it; it may be used by many tasks, each with another message.
 ///
 /// The connections belong to the tokio runtime of the first delivery: use a client within one runtime.

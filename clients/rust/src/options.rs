@@ -9,7 +9,6 @@ use crate::{
     connection::{Connection, Target},
     error::InvalidField,
     key::{Delivery, checked_text},
-    ledger::Ledger,
     proto as pb,
 };
 
@@ -29,7 +28,7 @@ pub enum Meaning {
     Doubtful,
 }
 
-/// The options of a [`Ledger`]: [`Ledger::builder`] begins, [`build`](Self::build) ends.
+/// The options of a [`Ledger`](crate::Ledger): [`Ledger::builder`](crate::Ledger::builder) begins, [`build`](Self::build) ends.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -98,14 +97,6 @@ impl Builder {
     pub fn ack_wait(mut self, wait: Duration) -> Self {
         self.ack_wait = Some(wait);
         self
-    }
-
-    /// The client. Nothing is sent, and no server is looked for, before the first delivery.
-    ///
-    /// # Errors
-    /// [`InvalidField`] for an option beyond its bound, and for a file that cannot be read.
-    pub fn build(self) -> Result<Ledger, InvalidField> {
-        self.checked().map(Ledger::over)
     }
 
     pub(crate) fn checked(self) -> Result<Options, InvalidField> {
