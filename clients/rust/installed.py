@@ -25,7 +25,7 @@ sys.path.append(str(ROOT / "tests" / "python"))
 
 def packed(environment: dict[str, str]) -> pathlib.Path:
     """The file that would be published."""
-    # What is packed is built below, with the example: cargo need not build it first.
+    # The packed crate is built below, with the example: cargo need not build it first.
     subprocess.run(["cargo", "package", "--quiet", "--locked", "--no-verify", "--allow-dirty"], cwd=HERE, env=environment,
                    check=True)
     return max((TARGET / "package").glob("*.crate"), key=lambda file: file.stat().st_mtime)

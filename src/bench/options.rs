@@ -22,7 +22,7 @@ const STEPS_MAX: u32 = 1_024;
 #[derive(Args, Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a separate flag")]
 pub(crate) struct Measurement {
-    /// What is done with each message: claim, pair (claim and complete), duplicates=90% (claims, of which this
+    /// The workload: claim, pair (claim and complete), duplicates=90% (claims, of which this
     /// share is of completed messages), hot-keys=10 (claim one of this many messages, and release it), or renew
     #[arg(long, default_value = "pair", value_name = "WORKLOAD", help_heading = "Load")]
     workload: Workload,

@@ -58,7 +58,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) exit: Exit,
-    /// What is wrong; empty if nothing must be printed.
+    /// The error; empty if nothing must be printed.
     pub(crate) text: String,
     /// What to do next.
     pub(crate) next: Option<String>,

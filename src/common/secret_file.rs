@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
 /// The content of a file of at most `max` bytes.
 ///
 /// # Errors
-/// What is wrong with the file, without its path.
+/// The fault of the file, without its path.
 pub(crate) fn bytes(path: &Path, max: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     // Opening a pipe would wait for a writer.

@@ -196,7 +196,7 @@ impl Default for Policy {
 pub struct PolicyError {
     /// The field's name, as in the contract.
     pub field: &'static str,
-    /// What is wrong, and the limit.
+    /// The error, and the limit.
     pub problem: String,
     /// The violation is a retention below the redelivery window (`RETENTION_TOO_SHORT`).
     pub retention_too_short: bool,

@@ -101,7 +101,7 @@ impl fmt::Display for Reason {
 pub struct Violation {
     /// The dotted path.
     pub field: String,
-    /// What is wrong, and the limit.
+    /// The error, and the limit.
     pub description: String,
 }
 

@@ -17,7 +17,7 @@ pub enum Reply {
     Renewed {
         /// What remains of the lease.
         lease: Span,
-        /// What is left of `max_hold`.
+        /// The rest of `max_hold`.
         hold: Span,
         /// What happens to the claim if it expires.
         on_expiry: OnExpiry,

@@ -47,7 +47,7 @@ impl OneIssuer {
     /// An issuer with these keys.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Its fault.
     pub fn new(name: &str, iss: &str, audience: &str, jwks: &[u8]) -> Result<OneIssuer, String> {
         let keys = Arc::new(Keys::of_jwks(jwks)?);
         Ok(OneIssuer([Issuer::new(name, iss, &[audience.to_owned()], keys)?]))

@@ -14,7 +14,7 @@ pub(super) enum Pattern {
 
 impl Pattern {
     /// # Errors
-    /// What is wrong with the text.
+    /// The fault of the text.
     pub(super) fn of(text: &str, bytes_max: usize) -> Result<Pattern, String> {
         if text.is_empty() {
             return Err("is empty: write a name, or a prefix that ends with *".into());

@@ -44,7 +44,7 @@ impl OwnCertificate {
     /// word for the file at fault, `cert` or `key`.
     ///
     /// # Errors
-    /// What is wrong, without any part of the key.
+    /// The error, without any part of the key.
     pub fn read(certificate: &[u8], key: &[u8]) -> Result<OwnCertificate, Wrong> {
         let chain = certificates(certificate).map_err(|text| ("cert", text))?;
         let ends_at = certificate::chain_ends_at(&chain);

@@ -8,7 +8,7 @@ use crate::wire::fields::{FieldScope, Limits};
 /// The command of an anonymous claim.
 ///
 /// # Errors
-/// What is wrong with the message.
+/// The fault of the message.
 pub fn claim_command(request: proto::ClaimRequest, limits: &Limits) -> ParsedCommand {
     convert::claim(request, "anonymous", "", limits, FieldScope::Whole, false)
 }
@@ -16,7 +16,7 @@ pub fn claim_command(request: proto::ClaimRequest, limits: &Limits) -> ParsedCom
 /// The command of a completion.
 ///
 /// # Errors
-/// What is wrong with the message.
+/// The fault of the message.
 pub fn complete_command(request: proto::CompleteRequest, limits: &Limits) -> ParsedCommand {
     convert::complete(request, limits, FieldScope::Whole)
 }

@@ -11,7 +11,7 @@ use crate::store::SqliteStore;
 /// Backs up the ledger, while its server may go on.
 ///
 /// # Errors
-/// What is wrong, and with which setting.
+/// The error, and its setting.
 pub(super) async fn backup(config: &Config, to: &Path, replaces: bool, log: &LogArgs) -> Result<(), Failure> {
     let path = file(config)?;
     let copied =
@@ -30,7 +30,7 @@ pub(super) async fn backup(config: &Config, to: &Path, replaces: bool, log: &Log
 /// Replaces the ledger with a backup, while no server runs.
 ///
 /// # Errors
-/// What is wrong, and with which setting.
+/// The error, and its setting.
 pub(super) async fn restore(
     config: &Config,
     from: &Path,

@@ -8,7 +8,7 @@ use super::telemetry::LogArgs;
 /// Brings the schema up to this binary's version.
 ///
 /// # Errors
-/// What is wrong, and with which setting.
+/// The error, and its setting.
 pub(super) async fn migrate(
     config: Config,
     grant_to: Option<&str>,

@@ -34,7 +34,7 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 /// immediately.
 ///
 /// # Errors
-/// What is wrong, and with which setting.
+/// The error, and its setting.
 pub(super) async fn serve(
     mut config: Config,
     mut files: Files,

@@ -79,8 +79,8 @@ type AdminServiceClient interface {
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
 	// give).
 	ListEntries(ctx context.Context, in *ListEntriesRequest, opts ...grpc.CallOption) (*ListEntriesResponse, error)
-	// SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since when, and
-	// what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
+	// SummarizeEntries counts the entries of one consumer, or of all, by state: those that are stuck, since when, and
+	// those that will be soon. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
 	// they say `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a
 	// sample in a ledger of more than 4,000 entries; its count has `estimated` set.
 	//
@@ -564,8 +564,8 @@ type AdminServiceServer interface {
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
 	// give).
 	ListEntries(context.Context, *ListEntriesRequest) (*ListEntriesResponse, error)
-	// SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since when, and
-	// what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
+	// SummarizeEntries counts the entries of one consumer, or of all, by state: those that are stuck, since when, and
+	// those that will be soon. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
 	// they say `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a
 	// sample in a ledger of more than 4,000 entries; its count has `estimated` set.
 	//

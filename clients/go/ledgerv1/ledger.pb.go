@@ -1064,7 +1064,7 @@ type Acquired struct {
 	// The batch's answer would have become too large: repeat the identical claim alone, with its
 	// claim_id, to get the checkpoint; without a claim_id Release it and claim again.
 	CheckpointOmitted bool `protobuf:"varint,11,opt,name=checkpoint_omitted,json=checkpointOmitted,proto3" json:"checkpoint_omitted,omitempty"`
-	// What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+	// The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
 	// further than this. Counted by the store's clock, like `lease`.
 	Hold *durationpb.Duration `protobuf:"bytes,12,opt,name=hold,proto3" json:"hold,omitempty"`
 	// What happens to this claim if it expires, as the policy had it when the claim was granted. Check it
@@ -1810,7 +1810,7 @@ type FieldViolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The dotted path of the field.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// What is wrong with the field, and the limit.
+	// The fault of the field, and the limit.
 	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

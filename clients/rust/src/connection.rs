@@ -12,7 +12,7 @@ use crate::error::InvalidField;
 
 const DEFAULT_ENDPOINT: &str = "127.0.0.1:50051";
 
-/// The options of a connection. What is not given is taken from the environment where there is a variable.
+/// The options of a connection. An option that is not given is taken from its variable of the environment.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Connection {

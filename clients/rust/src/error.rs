@@ -8,7 +8,7 @@ use std::{any::type_name, error::Error as StdError, fmt, sync::Arc, time::Durati
 pub struct InvalidField {
     /// The field's name, as in the protobuf files where it is there, such as `key.source`.
     pub field: &'static str,
-    /// What is wrong, and what is allowed.
+    /// The error, and what is allowed.
     pub bound: String,
 }
 

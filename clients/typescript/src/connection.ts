@@ -5,7 +5,7 @@ import type { ChannelCredentials, ChannelOptions } from '@grpc/grpc-js';
 import { Metadata, credentials } from '@grpc/grpc-js';
 import { InvalidField } from './errors.js';
 
-/** How the servers are reached. What is not given is taken from the environment where there is a variable. */
+/** How the servers are reached. An option that is not given is taken from its variable of the environment. */
 export interface ConnectionOptions {
   /**
    * `HOST:PORT`, `http://HOST:PORT`, `https://HOST:PORT` or a gRPC target such as `dns:///HOST:PORT`, also of several

@@ -102,7 +102,7 @@ export function requestOf(options: LedgerOptions, key: Key, delivery: DeliveryOp
   const request = create(ClaimRequestSchema, {
     key: {
       consumer: options.consumer,
-      // What is at fault is not sent, and may be no text that a message can hold.
+      // A key at fault is not sent: it may not be text that a message can hold.
       source: key.fault ? '' : key.source,
       id: key.fault ? '' : key.id,
       replayRun: key.replayRun,

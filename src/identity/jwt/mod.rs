@@ -45,7 +45,7 @@ impl Issuer {
     /// An issuer of this name, whose tokens have this `iss` and one of these audiences.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The fault, in words.
     pub fn new(name: &str, iss: &str, audiences: &[String], keys: Arc<Keys>) -> Result<Issuer, String> {
         let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_of_name) {

@@ -355,7 +355,7 @@ pub(crate) fn rejection(status: &Status, bytes_max: usize) -> Option<Rejection> 
     })
 }
 
-/// What is wrong with a request that cannot be decoded, by the words of tonic and prost.
+/// The fault of a request that cannot be decoded, by the words of tonic and prost.
 fn unreadable(message: &str) -> Violation {
     let field = field_of(message);
     let description = if message.contains("decode Protobuf") {

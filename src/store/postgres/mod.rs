@@ -80,7 +80,7 @@ impl PostgresStore {
     /// Reads the options and the files that they name; does not connect yet.
     ///
     /// # Errors
-    /// What is wrong with the source, without a secret.
+    /// The fault of the source, without a secret.
     pub fn new(options: &PostgresOptions) -> Result<PostgresStore, WrongSource> {
         let servers = Servers::read(&options.source)?;
         let settings = SessionSettings {

@@ -72,7 +72,7 @@ class Options:
         request = pb.ClaimRequest(
             key=pb.EntryKey(
                 consumer=self.consumer,
-                # What is at fault is not sent, and may be no text that a message can hold.
+                # A key at fault is not sent: it may not be text that a message can hold.
                 source="" if delivery.key.fault else delivery.key.source,
                 id="" if delivery.key.fault else delivery.key.id,
                 replay_run=delivery.key.replay_run,

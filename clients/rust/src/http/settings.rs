@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::calls::Boxed;
 
 const SOURCE_MAX: usize = 256;
-/// What is encoded in a part of a source.
+/// The characters that are encoded in a part of a source.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 

@@ -33,7 +33,7 @@ export type Ending = { readonly result: Uint8Array; readonly leftOut: boolean } 
 /** What `begin` has to know besides the request. */
 export interface Beginning {
   readonly request: ClaimRequest;
-  /** What is wrong with the message's key, which the ledger would refuse in the same way. */
+  /** The fault of the message's key, which the ledger would refuse in the same way. */
   readonly fault: InvalidField | undefined;
   readonly repeatAnnounced: boolean;
   /** The client closes, or the caller is gone: nothing is begun any more. */

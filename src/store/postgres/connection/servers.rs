@@ -50,7 +50,7 @@ impl Servers {
     /// Reads a source and its files.
     ///
     /// # Errors
-    /// What is wrong with it, without its password.
+    /// Its fault, without its password.
     pub(in crate::store::postgres) fn read(source: &PostgresSource) -> Result<Servers, WrongSource> {
         let url = source.read()?;
         check_environment(|name| std::env::var(name).ok()).map_err(|text| source.wrong_url(text))?;

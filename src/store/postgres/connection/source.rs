@@ -43,13 +43,13 @@ impl fmt::Debug for UrlSource {
     }
 }
 
-/// What is wrong with a source, without a secret.
+/// The fault of a source, without a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {text}")]
 pub struct WrongSource {
     /// The setting that is at fault.
     pub setting: &'static str,
-    /// What is wrong.
+    /// The error.
     pub text: String,
 }
 

@@ -55,7 +55,7 @@ impl PgUrl {
     /// Parses a URL. Parts that it leaves out come from the environment, as with libpq.
     ///
     /// # Errors
-    /// What is wrong with it, without its password.
+    /// Its fault, without its password.
     pub(in crate::store::postgres) fn parse(
         url: &str,
         environment: impl Fn(&str) -> Option<String>,

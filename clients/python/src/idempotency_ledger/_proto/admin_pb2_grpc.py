@@ -192,8 +192,8 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SummarizeEntries(self, request, context):
-        """SummarizeEntries counts the entries of one consumer, or of all, by state: what is stuck, since when, and
-        what is about to be. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
+        """SummarizeEntries counts the entries of one consumer, or of all, by state: those that are stuck, since when, and
+        those that will be soon. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
         they say `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a
         sample in a ledger of more than 4,000 entries; its count has `estimated` set.
 

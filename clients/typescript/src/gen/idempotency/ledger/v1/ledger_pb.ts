@@ -396,7 +396,7 @@ export type Acquired = Message<"idempotency.ledger.v1.Acquired"> & {
   checkpointOmitted: boolean;
 
   /**
-   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
    * further than this. Counted by the store's clock, like `lease`.
    *
    * @generated from field: google.protobuf.Duration hold = 12;
@@ -776,7 +776,7 @@ export type FieldViolation = Message<"idempotency.ledger.v1.FieldViolation"> & {
   field: string;
 
   /**
-   * What is wrong with the field, and the limit.
+   * The fault of the field, and the limit.
    *
    * @generated from field: string description = 2;
    */

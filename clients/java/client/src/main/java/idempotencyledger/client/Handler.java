@@ -1,6 +1,6 @@
 package idempotencyledger.client;
 
-/** What is done with a message, at most once at a time. */
+/** The effect of a message, at most one at a time. */
 @FunctionalInterface
 public interface Handler {
   /**

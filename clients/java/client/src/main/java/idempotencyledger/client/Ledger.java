@@ -286,7 +286,7 @@ public final class Ledger implements AutoCloseable {
    * (rule 1).
    */
   private ClaimRequest request(Delivery delivery) {
-    // What is at fault is not sent.
+    // A key at fault is not sent.
     boolean right = delivery.key().fault().isEmpty();
     EntryKey.Builder key =
         EntryKey.newBuilder()

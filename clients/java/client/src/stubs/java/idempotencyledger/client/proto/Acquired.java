@@ -332,7 +332,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration hold_;
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
    * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
@@ -345,7 +345,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
    * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
@@ -358,7 +358,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
    * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
@@ -1807,7 +1807,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> holdBuilder_;
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1819,7 +1819,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1835,7 +1835,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1856,7 +1856,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1875,7 +1875,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1901,7 +1901,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1919,7 +1919,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1932,7 +1932,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *
@@ -1948,7 +1948,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+     * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
      * further than this. Counted by the store's clock, like `lease`.
      * </pre>
      *

@@ -181,7 +181,7 @@ public interface AcquiredOrBuilder extends
 
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
    * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
@@ -191,7 +191,7 @@ public interface AcquiredOrBuilder extends
   boolean hasHold();
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
    * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *
@@ -201,7 +201,7 @@ public interface AcquiredOrBuilder extends
   com.google.protobuf.Duration getHold();
   /**
    * <pre>
-   * What is left of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
+   * The rest of the policy's `max_hold`, as it was when the claim was granted: Renew extends the lease no
    * further than this. Counted by the store's clock, like `lease`.
    * </pre>
    *

@@ -97,7 +97,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object description_ = "";
   /**
    * <pre>
-   * What is wrong with the field, and the limit.
+   * The fault of the field, and the limit.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -118,7 +118,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is wrong with the field, and the limit.
+   * The fault of the field, and the limit.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -588,7 +588,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object description_ = "";
     /**
      * <pre>
-     * What is wrong with the field, and the limit.
+     * The fault of the field, and the limit.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -608,7 +608,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is wrong with the field, and the limit.
+     * The fault of the field, and the limit.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -629,7 +629,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is wrong with the field, and the limit.
+     * The fault of the field, and the limit.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -646,7 +646,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is wrong with the field, and the limit.
+     * The fault of the field, and the limit.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -660,7 +660,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is wrong with the field, and the limit.
+     * The fault of the field, and the limit.
      * </pre>
      *
      * <code>string description = 2;</code>

@@ -30,7 +30,7 @@ public interface FieldViolationOrBuilder extends
 
   /**
    * <pre>
-   * What is wrong with the field, and the limit.
+   * The fault of the field, and the limit.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -39,7 +39,7 @@ public interface FieldViolationOrBuilder extends
   java.lang.String getDescription();
   /**
    * <pre>
-   * What is wrong with the field, and the limit.
+   * The fault of the field, and the limit.
    * </pre>
    *
    * <code>string description = 2;</code>
