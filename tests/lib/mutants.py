@@ -95,7 +95,7 @@ MUTANTS = [
             let release = Command::Settle(*token, Settle::Release { delay: Span::ZERO, unpin: false });
             let nobody = AnswerTo::Call(tokio::sync::oneshot::channel().0);
             let head = Request { unknown: 1, ..Request::new(release, nobody, self.head.span.clone()) };
-            return Some(Chain { head: Box::new(head), must_load: true, ..self });
+            return Some(KeyQueue { head: Box::new(head), must_load: true, ..self });
         }
         self.head.to.send(answer);
 """),
@@ -114,7 +114,10 @@ MUTANTS = [
         (BATCH, "            let complete = self.session.entries().complete(&part.rows);\n", """\
             let rows = std::mem::take(&mut part.rows);
             for pending in part.pending.drain(..) {
-                self.deliver(pending.chain, Ok(Reply::Completed { replayed: false, late: false, attempt: 1 }));
+                let reply = Reply::Completed {
+                    replayed: false, late: false, result_dropped: false, attempt: 1, doubled: false,
+                };
+                self.answer_head(pending.key_queue, Ok(reply));
             }
             let complete = self.session.entries().complete(&rows);
 """),
@@ -1067,7 +1070,7 @@ MUTANTS = [
         ("src/listener/fairness/scheduler.rs", "let next = std::iter::from_fn(|| waits.pop_front()).find(|grant| !grant.is_closed());", "let next = waits.pop_front();"),
     ]),
     Mutant("L29", "turns begin no fewer calls than at first", "listener", [
-        ("src/listener/fairness/adaptive_budget.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(FIRST), Ordering::Relaxed);"),
+        ("src/listener/fairness/adaptive_budget.rs", "self.calls.store(calls, Ordering::Relaxed);", "self.calls.store(calls.max(CALLS_FIRST), Ordering::Relaxed);"),
     ]),
     Mutant("L30", "the end of a larger answer is sent by itself", "listener", [
         ("src/listener/io/write_buffer.rs", "if shared.buffered.len() + bytes <= BUFFER_MAX {", "if shared.buffered.len() + bytes <= 256 {"),
@@ -2188,7 +2191,7 @@ MUTANTS = [
         ("src/ledger/waiting/line.rs", "WaiterKind::Claims(claimant) if claimant == holder)", "WaiterKind::Claims(claimant) if claimant == holder && polled)"),
     ]),
     Mutant("WT3", "all calls look when the holder fails", "ledger::waiting", [
-        ("src/ledger/waiting/line.rs", "        self.claimable = true;\n        self.next()", "        self.claimable = true;\n        self.call_all(|waiter| waiter.who != Who::LooksUp)"),
+        ("src/ledger/waiting/line.rs", "        self.claimable = true;\n        self.next()", "        self.claimable = true;\n        self.call_all(|waiter| waiter.who != WaiterKind::LooksUp)"),
     ]),
     Mutant("WT4", "what a look found counts, though the holder failed since", "ledger::waiting", [
         ("src/ledger/waiting/line.rs", "Looked::Held if !again && !outdated =>", "Looked::Held if !again || outdated =>"),
