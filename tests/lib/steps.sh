@@ -21,7 +21,7 @@ STEPS=(
     "wire a consumer that only knows the protobuf files works, on SQLite and on Postgres, and so does the quick start"
     "pgbouncer behind PgBouncer the answers are the same and nothing is lost, in session and in transaction mode"
     "readme the commands of the README work as they stand there"
-    "operators the first day of an operator, the recipes and the replays, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
+    "operators the first day of an operator, the recipes, the replays and an upgrade, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
     "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
     "redelivery a broker's redeliveries have one effect, and a run that is not open acknowledges nothing, on SQLite and on Postgres"
     "brokers consumers over a real broker, another one with every commit, are killed, stopped and paused: each message has one effect"
@@ -135,6 +135,7 @@ step_operators() {
     on_both_stores tests/python/recipes.py
     on_both_stores tests/python/replays.py
     on_both_stores tests/python/once.py
+    on_both_stores tests/python/upgrade.py
     PATH=$(postgres_bin):$PATH python tests/python/database.py --binary "$(server_binary)"
 }
 
