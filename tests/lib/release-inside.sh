@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs in a bare root without a compiler: installs one artifact, serves by it, and makes a first claim.
 #
-#   release-inside.sh deb|wheel|npm FOLDER     the artifacts lie in FOLDER
+#   release-inside.sh deb|wheel|client|npm FOLDER     the artifacts lie in FOLDER
 set -euo pipefail
 kind=$1 dist=$2
 export DEBIAN_FRONTEND=noninteractive
@@ -47,6 +47,33 @@ case $kind in
         ended=$(date +%s%N)
         /tmp/venv/bin/python -c 'from idempotency_ledger_server import program; print(program())'
         say "first claim from the wheel: $(((ended - began) / 1000000)) ms"
+        ;;
+    client)
+        # The package for Python with the program beside it, as tests of users have them; gRPC's libraries come from the index.
+        python3 -m venv /tmp/client
+        began=$(date +%s%N)
+        /tmp/client/bin/pip install --quiet --find-links "$dist" --find-links "$dist/clients" "idempotency-ledger-client[server]"
+        /tmp/client/bin/python - <<'PYTHON'
+import json
+import subprocess
+
+from idempotency_ledger import Advice, Connection, Key, Ledger
+from idempotency_ledger_server import program
+
+command = [program(), "serve", "--ephemeral", "--listen", "127.0.0.1:0"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    address = json.loads(server.stdout.readline())["listen"]
+    effects = []
+    with Ledger("release", Connection(address)) as ledger:
+        for _ in range(2):
+            outcome = ledger.process(Key.of("shop", "order-1"), lambda claim: effects.append(claim.token) or b"paid")
+            assert outcome.advice is Advice.ACK, outcome
+    assert len(effects) == 1, effects
+    server.terminate()
+    assert server.wait(30) == 0
+PYTHON
+        ended=$(date +%s%N)
+        say "first message by the client package: $(((ended - began) / 1000000)) ms"
         ;;
     npm)
         mkdir -p /tmp/project && cd /tmp/project
