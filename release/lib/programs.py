@@ -3,6 +3,7 @@
 import os
 import pathlib
 import platform
+import shutil
 import subprocess
 import sys
 
@@ -22,6 +23,9 @@ def tools():
     python = WORK / "bin" / "python"
     stamp = WORK / "requirements.txt"
     if not stamp.exists() or stamp.read_bytes() != REQUIREMENTS.read_bytes():
+        needed = "source tests/lib/say.sh; source tests/lib/tools.sh; need git python3 venv"
+        if subprocess.run(["bash", "-euc", needed], cwd=ROOT, check=False).returncode != 0:
+            raise SystemExit("release/build: the reason stands above")
         say("installing zig and cargo-zigbuild")
         subprocess.run([sys.executable, "-m", "venv", "--clear", WORK], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", REQUIREMENTS],
@@ -59,17 +63,18 @@ def environment(architecture, commit, epoch):
     return made
 
 
-def installed_targets():
-    shown = subprocess.run(["rustup", "target", "list", "--installed"], capture_output=True, text=True, check=False)
-    return shown.stdout.split() if shown.returncode == 0 else []
+def is_installed(target):
+    """True where the Rust has the target's standard library, with rustup or without."""
+    shown = subprocess.run(["rustc", "--print", "target-libdir", "--target", target], capture_output=True, text=True, check=False)
+    return shown.returncode == 0 and any(pathlib.Path(shown.stdout.strip()).glob("libstd-*.rlib"))
 
 
 def build(commit, epoch):
     """The program of each architecture."""
-    missing = [one.target for one in ARCHITECTURES if one.target not in installed_targets()]
+    missing = [one.target for one in ARCHITECTURES if not is_installed(one.target)]
     if missing:
         say(f"adding the standard libraries {', '.join(missing)}")
-        if subprocess.run(["rustup", "target", "add", *missing], check=False).returncode != 0:
+        if shutil.which("rustup") is None or subprocess.run(["rustup", "target", "add", *missing], check=False).returncode != 0:
             raise SystemExit(f"release/build: run `rustup target add {' '.join(missing)}`; a Rust without rustup cannot add them")
     found = {}
     for architecture in ARCHITECTURES:
