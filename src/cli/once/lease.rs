@@ -55,8 +55,13 @@ async fn renewed(held: &Held, wanted: Option<Duration>, answered_by: Instant) ->
     Ok(answer.lease.and_then(|lease| Duration::try_from(lease).ok()).unwrap_or_default())
 }
 
-/// The claim belongs to another holder or is closed: no repeat changes that.
+/// The claim belongs to another holder, is closed or was deleted: no repeat changes that.
 fn is_lost(status: &Status) -> bool {
-    let lost = [ErrorReason::LeaseLost, ErrorReason::ClaimClosed, ErrorReason::TokenFromFuture];
+    let lost = [
+        ErrorReason::LeaseLost,
+        ErrorReason::ClaimClosed,
+        ErrorReason::EntryNotFound,
+        ErrorReason::TokenFromFuture,
+    ];
     reason(status).is_some_and(|(_, reason)| lost.contains(&reason))
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::{Key, Span};
-use idempotency_ledger::proto::EntryState;
+use idempotency_ledger::proto::{DeleteEntryRequest, EntryState};
 
 use super::{Folder, PATIENCE, PAY, once, start, state, until};
 use crate::harness::on_both_stores;
@@ -13,6 +13,7 @@ use crate::harness::switch::Switch;
 on_both_stores!(
     renewals_hold_the_claim_while_the_command_runs,
     a_lost_lease_ends_the_command_and_is_reported,
+    a_deleted_entry_ends_the_command_and_is_reported,
     a_silent_ledger_ends_the_command_with_its_lease,
 );
 
@@ -72,6 +73,35 @@ async fn a_lost_lease_ends_the_command_and_is_reported(kind: Kind) {
         assert_eq!(state(&server, id).await, Some(EntryState::InProgress), "the rival's");
     }
     assert_eq!(folder.read("heeds.term"), "term\n", "TERM before KILL");
+    server.stop().await;
+}
+
+async fn a_deleted_entry_ends_the_command_and_is_reported(kind: Kind) {
+    let (server, folder) = (TestServer::start(kind).await, Folder::new());
+    let script = "echo $$ >began; exec sleep 1000";
+    let options = ["--lease", "1s", "--kill-after", "100ms"];
+    let run = start(&server.address().to_string(), folder.0.path(), &options, "deleted", script);
+    folder.line("began").await;
+    // Entries that were granted less than a minute ago are not deleted.
+    server.advance(Span(61_000_000)).await;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let request = DeleteEntryRequest {
+            key: crate::harness::details::claim("c", "deleted").key,
+            request_id: "delete".into(),
+            expected_version: version(&server, "deleted").await,
+            reason: "the customer asked for it".into(),
+            force: true,
+            ..DeleteEntryRequest::default()
+        };
+        // A renewal between the two calls changes the version.
+        match server.admin.clone().delete_entry(request).await {
+            Ok(_) => break,
+            Err(status) => assert!(Instant::now() < end, "{status}"),
+        }
+    }
+    let ran = run.ran().await.says(75, &["ENTRY_NOT_FOUND", "the command is ended"]);
+    assert!(!ran.err.contains("is over"), "it ends with the first refusal, and not with the lease: {ran:?}");
     server.stop().await;
 }
 
