@@ -1,5 +1,5 @@
-//! A waiting call: it looks, rests until something happens to its key, and looks again; until its verdict is not awaited any
-//! more, or its wait is over. Each look is the same command as one that arrives now.
+//! A waiting call: it looks, rests until something happens to its key, and looks again, until its verdict is not one that calls
+//! wait for, or its maximum wait is reached. Each look is the same command as one that arrives now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,9 @@ const LONG: Span = Span(i64::MAX);
 /// How long a call may wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitEnds {
-    /// When its wait is over.
+    /// When its maximum wait is reached.
     pub(crate) at: Instant,
-    /// When its deadline is over.
+    /// The deadline of the call.
     pub(crate) deadline: Instant,
 }
 
@@ -107,7 +107,8 @@ impl Seated<'_> {
     }
 }
 
-/// What the room learns from an answer that is awaited.
+/// The result of a look that was answered with a verdict that calls wait for, and how long until the key may be granted: `None`
+/// if only a change of the entry ends the wait.
 fn found(awaited: Awaited) -> (Looked, Option<Span>) {
     match awaited {
         Awaited::Holder(span) => (Looked::Held, Some(span)),
@@ -116,13 +117,15 @@ fn found(awaited: Awaited) -> (Looked, Option<Span>) {
     }
 }
 
-/// The answer to a call that does not wait here: it is repeated soon, with jitter between callers.
+/// The answer to a call that does not wait on this server, with a short random retry-after: another server may let the repeat
+/// wait.
 fn repeated(answer: Answer) -> Answer {
     let millis = REPEATED_MIN + random::below(REPEATED_MAX - REPEATED_MIN);
     answered_to_repeat(answer, Span::from_millis(millis.into()))
 }
 
-/// The answer to a call whose wait is over, and the result of its wait: the last look may have been granted the key.
+/// The final answer to a call whose maximum wait is reached, and the outcome to count: `WaitEnd::Over` if the answer is a verdict
+/// that calls wait for, else the outcome of the answer, since the last look may have granted the claim.
 fn over(answer: Answer) -> (Answer, WaitEnd) {
     let is_awaited = awaited(&answer, LONG).is_some();
     let end = if is_awaited { WaitEnd::Over } else { WaitEnd::of(&answer) };

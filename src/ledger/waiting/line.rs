@@ -123,7 +123,7 @@ impl KeyWaiters {
         self.next()
     }
 
-    /// A call has looked, and goes on waiting. Returns the calls that look next.
+    /// Records the result of a call's look after which the call keeps waiting. Returns the calls that look next.
     pub(super) fn looked(&mut self, seat: Seat, found: Looked) -> Vec<Seat> {
         let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.seat == seat) else {
             return Vec::new();

@@ -22,7 +22,7 @@ pub(super) type LookOrder = Option<Arc<Together>>;
 struct Resting {
     /// Receives the order to look, once until it has looked.
     call: mpsc::Sender<LookOrder>,
-    /// When its wait is over, by the clock of its call.
+    /// When the maximum wait of the call is reached, by the clock of that call.
     until: tokio::time::Instant,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Waiter<'a> {
     pub(super) claimant: Option<&'a Claimant>,
     /// `None` if all callers are the same one.
     pub(super) principal: Option<&'a str>,
-    /// When its wait is over.
+    /// When the maximum wait of the call is reached.
     pub(super) until: tokio::time::Instant,
 }
 
@@ -101,7 +101,7 @@ impl Room {
         room
     }
 
-    /// Lets all calls go.
+    /// Lets all calls go: each is answered its last verdict, and no further call may wait.
     pub(in crate::ledger) fn drain(&self) {
         self.draining.cancel();
     }
@@ -139,13 +139,14 @@ impl Room {
         Some((seat, called))
     }
 
-    /// The first look of a call found that the key may be granted after this time.
+    /// Records that a call's first look found that the key may be granted after this time.
     pub(super) fn is_due_after(&self, key: KeyHash, due: Span) {
         self.waiting().polls.is_due_after(key, due.to_std(), Instant::now());
         self.stirred.notify_one();
     }
 
-    /// A call has looked, and goes on waiting.
+    /// Records the result of a call's look (a re-check of its key: docs/contract.md, section 4) after which the call keeps
+    /// waiting. `due`: how long until the key may be granted.
     pub(super) fn looked(&self, key: KeyHash, seat: Seat, found: Looked, due: Option<Span>) {
         let mut waiting = self.waiting();
         let Some(line) = waiting.lines.get_mut(&key) else { return };
@@ -158,14 +159,14 @@ impl Room {
         self.stirred.notify_one();
     }
 
-    /// A call looks because its wait is over.
+    /// Records that a call looks a last time, since its maximum wait is reached.
     pub(super) fn looks(&self, key: KeyHash, seat: Seat) {
         if let Some(line) = self.waiting().lines.get_mut(&key) {
             line.looks(seat);
         }
     }
 
-    /// Removes a call.
+    /// Removes a call, and frees its place. Where its leaving lets another call look, that call is woken.
     pub(super) fn leave(&self, key: &Key, principal: Option<&str>, seat: Seat) {
         let hash = key.hash();
         let mut guard = self.waiting();
@@ -183,7 +184,7 @@ impl Room {
         self.changes.end_wait();
     }
 
-    /// Lets calls look whose key's lease or backoff is over.
+    /// Wakes calls whose key may be granted by now, since the lease of its holder or its backoff is over.
     pub(super) fn let_due_look(&self, now: Instant) {
         let mut waiting = self.waiting();
         for hash in waiting.polls.due(now) {
@@ -203,7 +204,7 @@ impl Room {
         self.waiting().polls.next()
     }
 
-    /// Notes what a poll saw of an entry.
+    /// Records what a poll saw of an entry, and wakes the calls that must look for it.
     pub(super) fn polled(&self, key: KeyHash, sight: &Sight) {
         self.waiting().seen(key, sight, true);
     }

@@ -9,7 +9,8 @@ use crate::ledger::runtime::{Instant, Mutex};
 
 use crate::domain::Key;
 
-/// See the module. One for each look, and one per-key queue for all of them.
+/// The per-key queue of the calls of one key that look together. Each call has a clone of the `Arc`, and adds its request or only
+/// drops the clone. When the last clone is dropped, the per-key queue is pushed.
 #[derive(Default)]
 pub(in crate::ledger) struct Together(Mutex<Option<(KeyQueue, Arc<Queue>)>>);
 
