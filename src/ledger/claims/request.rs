@@ -73,7 +73,7 @@ pub(crate) struct KeyQueue {
     pub(super) must_load: bool,
     /// Maximum number of its commands that are decided together; zero: as many as a batch may have.
     pub(super) together: usize,
-    /// When the first command arrived.
+    /// When the first command arrived: the queue measures its wait from here.
     pub(super) since: Instant,
 }
 

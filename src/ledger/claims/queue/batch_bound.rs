@@ -146,7 +146,7 @@ mod tests {
             ("nothing is known", &[][..], 125),
             ("one size shows no slope", &[(100, 3_000), (100, 9_000), (108, 9_000)], 125),
             ("50 us a command and 2 ms for each statement", &[(1, 2_050), (100, 7_000), (40, 4_000)], 100),
-            ("a commit takes long, and its commands do not", &[(1, 30_000), (101, 30_500)], 1_000),
+            ("5 us a command and 30 ms for each statement", &[(1, 30_000), (101, 30_500)], 1_000),
             (
                 "a batch that waited for a row is an outlier",
                 &[(1, 1_000), (101, 3_000), (201, 5_000), (301, 7_000), (101, 903_000)],

@@ -12,8 +12,8 @@ use crate::ledger::runtime::Instant;
 /// takes 0.95 at 0.96, and 400 takes 0.92 at 0.96, since the processors then wait for flushes of the log
 /// (docs/performance.md, P5 and P6; `tests/prove speed`).
 pub(in crate::ledger::claims) const MIN_CONCURRENT_BATCH: usize = 250;
-/// How long commands wait for a batch in flight to return. After it the store is slow or a session hangs, and other
-/// commands must not wait for that session.
+/// How long queued commands wait for a batch in flight to return. If a batch takes longer, the store is slow or its session
+/// hangs: the commands are then sent by another session.
 pub(in crate::ledger::claims) const WAIT_FOR_BATCH_MAX: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]

@@ -200,7 +200,8 @@ impl Queue {
         }
     }
 
-    /// Checks the bounds for all of these, by the lane of the most important one.
+    /// Checks the queue's bounds for all commands of these per-key queues, with the share of the highest-priority lane among their
+    /// first commands. Refuses them also while the queue is closed, or the schema fence has stopped this server.
     fn admit(&self, key_queues: &[KeyQueue]) -> Result<MutexGuard<'_, Waiting>, Rejection> {
         let lane =
             key_queues.iter().map(|key_queue| Lane::of(&key_queue.head.command)).min().unwrap_or(Lane::Close);
