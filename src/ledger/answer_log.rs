@@ -220,7 +220,8 @@ impl AnswerLog {
     }
 }
 
-/// Why a message is parked, by its name in the contract.
+/// The cause for which the message is parked, by that cause's name in the contract. `None` if the answer does not report a
+/// parked message.
 fn cause(answer: &Answer) -> Option<&'static str> {
     let cause = match answer {
         Ok(
@@ -231,7 +232,7 @@ fn cause(answer: &Answer) -> Option<&'static str> {
     State::Parked(cause).words().1
 }
 
-/// Why a message is parked, in its consumer's words.
+/// The error text of a parked message: that of the verdict, else the one that the command brought. `None` if it is empty.
 fn error<'a>(subject: &'a Subject, answer: &'a Answer) -> Option<&'a str> {
     let text = match answer {
         Ok(Reply::Verdict(Verdict::Parked { error, .. })) => Some(error.as_str()),

@@ -123,7 +123,7 @@ pub(crate) async fn carry_out(
                 if let Some(rejection) = not_known_everywhere(session, &reading).await? {
                     return Ok(Err(rejection));
                 }
-                // The write is conditional on the epoch of this look.
+                // The write is conditional on the epoch of these policies.
                 let epoch = snapshot.epoch().unwrap_or_default();
                 done(session.hold_book().add_hold(&order.hold(reading.now), epoch, &event)).await?
             }
@@ -135,7 +135,8 @@ pub(crate) async fn carry_out(
                 action = order.action(),
                 "an operator changed a hold"
             );
-            // It is done: whatever fails from here on, the caller must not get a refusal.
+            // The change of the hold is written: an error from here on must be `Unknown`. The caller would take a refusal
+            // to mean that nothing was changed.
             let now = live.refresh(session).await;
             let policies = now.map_err(|error| StoreError::Unknown(error.to_string()))?.policies();
             let hold = policies.holds().iter().find(|hold| hold.prefix == order.prefix).cloned();

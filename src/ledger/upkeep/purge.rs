@@ -29,7 +29,7 @@ pub struct PurgeOptions {
     pub batch: usize,
     /// Pause after a batch while it keeps up, as a multiple of the time that the batch took.
     pub rest_factor: u32,
-    /// Retention of audit events.
+    /// How long audit events are kept.
     pub audit_retention: Duration,
 }
 
