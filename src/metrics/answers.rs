@@ -2,7 +2,7 @@
 
 use crate::domain::{Answer, FailureKind, ParkCause, Reason, Reply, State, Verdict};
 
-/// The index in `KINDS`.
+/// The index of a kind of Fail in `KINDS`.
 pub(super) fn place(kind: FailureKind) -> usize {
     match kind {
         FailureKind::Retryable => 0,

@@ -15,8 +15,8 @@ const ITEMS: MetricKind =
 /// Seconds for which claims are held: from a write to the longest lease.
 const HELD_SECONDS: MetricKind =
     MetricKind::Histogram(&[0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3_600.0]);
-/// How often something happens to one message.
-const TIMES: MetricKind = MetricKind::Histogram(&[1.0, 2.0, 3.0, 5.0, 10.0]);
+/// How many times something happens to one message.
+const OCCURRENCES: MetricKind = MetricKind::Histogram(&[1.0, 2.0, 3.0, 5.0, 10.0]);
 
 pub(super) const CLAIMS: Family = counter(
     "idempotency_ledger_claims_total",
@@ -54,13 +54,13 @@ pub(super) const HELD: Family = Family {
 };
 pub(super) const ATTEMPTS: Family = Family {
     name: "idempotency_ledger_completion_attempts",
-    kind: TIMES,
+    kind: OCCURRENCES,
     labels: &["consumer"],
     help: "How many attempts messages took until they were completed.",
 };
 pub(super) const RELEASES: Family = Family {
     name: "idempotency_ledger_releases_in_a_row",
-    kind: TIMES,
+    kind: OCCURRENCES,
     labels: &["consumer"],
     help: "At each Release: how many claims of the message in a row were given back by now, at most 11. A release uses \
            up no attempt, so that nothing else ends a message that is always given back.",

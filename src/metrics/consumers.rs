@@ -1,6 +1,6 @@
-//! Counts by consumer. Clients choose the names: so that no client can fill the memory of this server, or of
-//! the Prometheus that scrapes it, a bounded number of consumers have their own series (the cardinality
-//! limit), and all others share one.
+//! Metrics by consumer. Clients choose the consumers' names. To bound the memory of this server, and of the
+//! Prometheus that scrapes it, only a limited number of consumers have their own series (the cardinality
+//! limit); all others share one set of series.
 
 mod malformed;
 
@@ -32,8 +32,8 @@ pub(super) struct Consumers {
     known: RwLock<NamedConsumers>,
     /// The consumers that the rights file names exactly.
     by_rights: RwLock<Arc<HashSet<Box<str>>>>,
-    /// Answers, since it was last logged, to consumers that operators have named and that did not fit the
-    /// cardinality limit.
+    /// How many times an answer to a consumer that operators have named was counted as [`OTHER`], because the
+    /// cardinality limit had no room, since that number was last logged.
     left_out: AtomicU64,
     others: Arc<Consumer>,
     pub(super) limit: CardinalityLimit,
@@ -268,8 +268,9 @@ impl Consumers {
         known.count();
     }
 
-    /// A minute has passed: removes series that were not counted for long. Returns the number of answers
-    /// since the last call to consumers that operators have named and that did not fit the limit.
+    /// Called at a scrape, at most once a minute: removes the series of consumers that were not counted for
+    /// [`IDLE_MINUTES`]. Returns how many times since the previous call an answer to a consumer that operators
+    /// have named was counted as [`OTHER`], because the cardinality limit had no room.
     pub(super) fn minute_passed(&self) -> u64 {
         self.forget_idle();
         self.left_out.swap(0, Ordering::Relaxed)

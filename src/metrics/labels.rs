@@ -34,7 +34,7 @@ pub(super) const FOUND: [&str; 10] = [
 pub(super) const OPERATIONS: [&str; 4] = ["complete", "fail", "release", "renew"];
 pub(super) const OUTCOMES: [&str; 7] =
     ["ok", "replayed", "late", "rejected", "superseded", "unavailable", "unanswered"];
-/// The kinds of a failure.
+/// The values of the label `kind` of failed attempts: the kinds of Fail.
 pub(super) const KINDS: [&str; 3] = ["retryable", "terminal", "park"];
 /// The number of operations that end a claim: the first ones of `OPERATIONS`.
 pub(super) const ENDS: usize = 3;
