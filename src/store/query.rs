@@ -41,8 +41,9 @@ impl EntryFilter {
     }
 }
 
-/// The number of entries that a statement reads for one page of a list, if a filter excludes most of them. Each may lie in
-/// another page of the table: 5,000 entries took up to 6,000 pages, and 21,000 with the terms of expired claims.
+/// Maximum number of entries that one statement reads for a page of results if its filter may exclude entries. Each entry may be
+/// on a different page of the table: 5,000 entries touched up to 6,000 of them; with 1,000 a statement touches at most 2,000
+/// (`tests/it/proof/rows/bounded.rs`).
 const LOOKED_AT_MAX: i64 = 1_000;
 /// A ledger of at most this many entries is counted exactly. In a larger one, the sample for estimates has about as many
 /// entries.

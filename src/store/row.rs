@@ -274,7 +274,7 @@ impl Row {
     }
 }
 
-/// The key in the namespace with this name.
+/// The key with these stored names. `namespace` is the name of the consumer, or of the consumer in a replay run.
 fn named(namespace: &str, source: &str, id: &str) -> Key {
     Key::of(Namespace::stored(namespace), source.to_owned(), id.to_owned())
 }

@@ -664,7 +664,7 @@ MUTANTS = [
         ("src/store/postgres/errors.rs", "error.severity() != PgSeverity::Error", "error.severity() == PgSeverity::Warning"),
     ]),
     Mutant("X10", "an operator's insert fails its transaction where it meets an entry", "stores::met", [
-        ("src/store/postgres/entries.rs", "self.connection.is_within() || ", ""),
+        ("src/store/postgres/entries.rs", "self.connection.is_in_transaction() || ", ""),
     ]),
     Mutant("X11", "migrate does not say that it came through a pooler", "stores::commits", [
         ("src/store/postgres/migrate.rs", "} else if is_of_pooler(error) {", "} else if is_of_pooler(error) && is_blocked(error) {"),

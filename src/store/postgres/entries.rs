@@ -250,7 +250,7 @@ impl PgSession {
     /// Whether the next insert handles conflicts, or is optimistic and fails on one. Within a transaction of several
     /// statements it always handles them: a failing statement would abort the transaction.
     fn handles_conflicts(&self) -> bool {
-        self.connection.is_within() || !self.recent_duplicates.none_recently(Instant::now())
+        self.connection.is_in_transaction() || !self.recent_duplicates.none_recently(Instant::now())
     }
 
     /// Inserts a single row.

@@ -238,8 +238,8 @@ RETURNING e.key",
     )
 });
 
-/// Changes no row: takes the row locks that are free for a moment (`SKIP LOCKED`). Selects the version because no index holds it:
-/// for the key alone, the planner would scan a whole index that has the key behind other columns.
+/// Selects the keys of rows that another session has locked. It takes the row locks that are free (`SKIP LOCKED`), and holds them
+/// only until its transaction ends; it changes no row.
 pub(super) const LOCKED: &str = "\
 -- ledger.locked
 SELECT e.key, e.version

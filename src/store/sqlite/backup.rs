@@ -93,7 +93,8 @@ pub(super) async fn restore(path: &Path, from: &Path) -> Result<Copied, String> 
     let stands = stands.ok_or_else(|| wrong("is not a ledger".into()))?;
     still(stands.serves_from, stands.level, newest(&MIGRATIONS)).map_err(|fault| wrong(fault.to_string()))?;
     let heartbeat = checked(&mut connection).await.map_err(wrong)?;
-    // Above the counter, so that the next start does not detect a loss: this loss is accepted.
+    // Higher than the count in the counter file, so that the next start does not report lost commits: by restoring a backup, the
+    // operator has accepted their loss.
     let count = heartbeat.max(counter::read(&path).map_or(0, Counter::count)).saturating_add(1);
     set(&mut connection, count).await.map_err(|error| wrong(error.to_string()))?;
     drop(connection.close().await);

@@ -31,8 +31,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bounds [`prove`], like a statement for claims: its session is given up after this time.
 const PROVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The statement that creates a suitable database, for errors. Every Postgres has the collation `C`, and it never changes: an
-/// upgrade of the system's library cannot corrupt an index on texts.
+/// The statement that error messages suggest to create a suitable database. Every Postgres server has the collation `C`, whose
+/// order never changes: an upgrade of the operating system's C library cannot corrupt an index on text columns.
 const CREATE_DATABASE: &str =
     "CREATE DATABASE ledger TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C';";
 

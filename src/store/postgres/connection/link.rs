@@ -130,7 +130,7 @@ impl Link {
     }
 
     /// Whether a transaction of several statements is open.
-    pub(in crate::store::postgres) fn is_within(&self) -> bool {
+    pub(in crate::store::postgres) fn is_in_transaction(&self) -> bool {
         self.within
     }
 

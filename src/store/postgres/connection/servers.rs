@@ -132,7 +132,7 @@ impl Servers {
         let tls = transport::word(options.get_ssl_mode());
         let database = match options.get_database() {
             Some(database) => database,
-            None if self.source.hides_user() => "of its user's name",
+            None if self.source.hides_user() => "(named after its user)",
             None => options.get_username(),
         };
         format!("Postgres database {database} on {places} (sslmode={tls})")
@@ -323,7 +323,7 @@ mod tests {
         };
         assert_eq!(now().await, expected("one", "p"));
         let described = servers.describe();
-        assert_eq!(described, "Postgres database of its user's name on a:1, b:2 (sslmode=require)");
+        assert_eq!(described, "Postgres database (named after its user) on a:1, b:2 (sslmode=require)");
         url("postgres://two:q@a:1,b:2?sslmode=require\n");
         assert_eq!(now().await, expected("two", "q"));
         url("postgres://three:r@c:3/other");
