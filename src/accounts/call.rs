@@ -170,7 +170,7 @@ impl CallAccount {
             return Err(refusals::connection(of_connection));
         }
         let taken = self.leaves_room(bytes).and_then(|()| self.take_of_server(bytes)).and_then(|()| {
-            let max = limits.requests_of(self.state.owner.kind);
+            let max = limits.request_bytes_max(self.state.owner.kind);
             if self.state.owner.requests.take(bytes, max, self.settles) {
                 return Ok(());
             }
@@ -196,7 +196,7 @@ impl CallAccount {
             // The only owner, where callers are not authenticated.
             OwnerKind::Anonymous => return Ok(()),
             OwnerKind::Principal => (&server.requests, server.limits.server_bytes_max),
-            OwnerKind::Stranger => (&server.strangers, server.limits.requests_of_strangers()),
+            OwnerKind::Stranger => (&server.strangers, server.limits.strangers_request_bytes_max()),
         };
         if owner.requests.held(self.settles).saturating_add(bytes) <= pool.free(max, self.settles) {
             return Ok(());
@@ -213,7 +213,7 @@ impl CallAccount {
         let limits = &server.limits;
         // A separate pool: a server that is full of claims must still answer health checks.
         if self.state.owner.kind == OwnerKind::Stranger {
-            let max = limits.requests_of_strangers();
+            let max = limits.strangers_request_bytes_max();
             let taken = server.strangers.take(bytes, max, self.settles);
             return if taken { Ok(()) } else { Err(refusals::strangers(max)) };
         }
@@ -344,9 +344,9 @@ impl CallAccount {
         let limits = &server.limits;
         let over = [
             server.answers.add(bytes) > limits.answers_max(),
-            self.state.owner.answers.add(bytes) > limits.answers_of(self.state.owner.kind),
+            self.state.owner.answers.add(bytes) > limits.answer_bytes_max(self.state.owner.kind),
             // A trusted proxy's connection has no separate bound for answers either.
-            self.connection.answers.add(bytes) > limits.answers_of_connection()
+            self.connection.answers.add(bytes) > limits.connection_answer_bytes_max()
                 && !self.connection.is_proxy(),
         ];
         if over.contains(&true) {

@@ -150,7 +150,7 @@ impl ConnectionAccount {
         self.moved(bytes);
     }
 
-    /// Bytes that went through the socket.
+    /// Number of bytes that the socket has read and sent so far.
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.moved.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Accounts for tests.
+//! Limits and accounts of a small server, for unit tests of this and other rooms.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -70,7 +70,7 @@ pub(super) enum OwnerKind {
 
 impl AccountLimits {
     /// Maximum bytes of the requests of one owner.
-    pub(super) fn requests_of(&self, kind: OwnerKind) -> usize {
+    pub(super) fn request_bytes_max(&self, kind: OwnerKind) -> usize {
         match kind {
             OwnerKind::Principal | OwnerKind::Anonymous if self.principals.bytes_max > 0 => {
                 self.principals.bytes_max
@@ -92,7 +92,7 @@ impl AccountLimits {
     }
 
     /// Maximum bytes of the answers of one owner.
-    pub(super) fn answers_of(&self, kind: OwnerKind) -> usize {
+    pub(super) fn answer_bytes_max(&self, kind: OwnerKind) -> usize {
         match kind {
             OwnerKind::Principal => self.share(self.answers_max()),
             OwnerKind::Anonymous => self.answers_max(),
@@ -107,12 +107,12 @@ impl AccountLimits {
     }
 
     /// Maximum bytes of the requests of all strangers together.
-    pub(super) fn requests_of_strangers(&self) -> usize {
+    pub(super) fn strangers_request_bytes_max(&self) -> usize {
         self.server_bytes_max / STRANGERS_PART
     }
 
     /// Maximum bytes of the answers of one connection.
-    pub(super) fn answers_of_connection(&self) -> usize {
+    pub(super) fn connection_answer_bytes_max(&self) -> usize {
         self.connection_bytes_max.saturating_mul(CONNECTION_ANSWERS).min(self.answers_max())
     }
 
@@ -162,14 +162,14 @@ mod tests {
             (256 * MIB, 9 * MIB, OwnerKind::Stranger, 16 * MIB, 8 * MIB),
         ] {
             let limits = limits(server, principal);
-            let shares = (limits.requests_of(kind), limits.answers_of(kind));
+            let shares = (limits.request_bytes_max(kind), limits.answer_bytes_max(kind));
             assert_eq!(shares, (requests, answers), "{server} {principal} {kind:?}");
         }
-        assert_eq!(limits(256 * MIB, 0).requests_of_strangers(), 32 * MIB);
+        assert_eq!(limits(256 * MIB, 0).strangers_request_bytes_max(), 32 * MIB);
         assert_eq!(limits(256 * MIB, 0).room(), 32 * MIB);
         assert_eq!(limits(16 * MIB, 0).room(), 2 * (3_670_016 + CALL_OVERHEAD_MAX));
-        assert_eq!(limits(256 * MIB, 0).answers_of_connection(), 64 * MIB);
-        assert_eq!(limits(16 * MIB, 0).answers_of_connection(), 8 * MIB);
+        assert_eq!(limits(256 * MIB, 0).connection_answer_bytes_max(), 64 * MIB);
+        assert_eq!(limits(16 * MIB, 0).connection_answer_bytes_max(), 8 * MIB);
     }
 
     #[test]

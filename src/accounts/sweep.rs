@@ -129,12 +129,12 @@ impl Server {
         };
         let mut ended = 0;
         for calls in by(&held, Swept::owner) {
-            let excess = over(&calls, limits.answers_of(calls[0].state.owner.kind));
+            let excess = over(&calls, limits.answer_bytes_max(calls[0].state.owner.kind));
             ended += self.reset_heaviest(&calls, excess, now, Ended::Share);
         }
         for calls in by(&held, Swept::place) {
             if !calls[0].connection.is_proxy() {
-                let excess = over(&calls, limits.answers_of_connection());
+                let excess = over(&calls, limits.connection_answer_bytes_max());
                 ended += self.reset_heaviest(&calls, excess, now, Ended::Share);
             }
         }
