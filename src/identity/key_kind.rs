@@ -106,8 +106,8 @@ pub(super) fn uses_ed25519(chain: &[CertificateDer<'_>]) -> bool {
     chain.first().and_then(KeyKind::of) == Some(KeyKind::Ed25519) || chain.iter().any(is_signed)
 }
 
-/// The fault of a text of which only a part may be read: a PEM reader skips a block whose first line begins with a byte
-/// order mark. `None` without such a mark.
+/// The fault of a PEM text with a byte order mark: a PEM reader skips a block whose BEGIN line follows such a mark, and would
+/// read only the rest. `None` if the text has no such mark.
 pub(super) fn has_mark(bytes: &[u8]) -> Option<&'static str> {
     const MARKED: &[u8] = b"\xEF\xBB\xBF-----BEGIN";
     match bytes {

@@ -118,7 +118,7 @@ impl<'c> PreparedChange<'c> {
         })
     }
 
-    /// The same, with a hint at `--force` where that was not given and would help.
+    /// Makes the change as `make` does. If `--force` was not given and would help, the error suggests it.
     pub(super) async fn make_or_force<T, F>(
         &self,
         forced: bool,

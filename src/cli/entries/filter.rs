@@ -1,4 +1,4 @@
-//! The filter of entries: the flags that the list and the redrive of many share.
+//! The filter of entries: the flags shared by `entries list` and by `entries redrive` of many entries.
 
 use clap::Args;
 

@@ -82,7 +82,7 @@ pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)>
     notes.into_iter().chain(changes.map(|(_, command, does)| (command, does))).collect()
 }
 
-/// What to know before the change.
+/// What an operator must know about the entry before a change of it. `None` if there is nothing to know.
 fn note(entry: &Entry) -> Option<&'static str> {
     if silent(entry) {
         return Some(SILENT);

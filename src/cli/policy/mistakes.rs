@@ -154,7 +154,8 @@ fn lease(lease: Duration, observed: &Observed) -> Option<(&'static str, String)>
     None
 }
 
-/// A source for each object: nearly every message adds a name that the store keeps forever.
+/// The mistake of naming each object in `source`: the sample has more than half as many sources as entries,
+/// and the store keeps every source forever.
 fn names_that_grow(observed: &Observed) -> Option<(&'static str, String)> {
     let Observed { sample, sources, .. } = *observed;
     (sample >= SAMPLE_MIN && sources * 2 > sample).then(|| {
