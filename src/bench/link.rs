@@ -148,10 +148,10 @@ impl Clone for Link {
 }
 
 impl Link {
-    /// Connects. A call without an answer in time fails.
+    /// Connects by `dial`. A call that is not answered within `timeout` fails.
     ///
     /// # Errors
-    /// The connection cannot be made.
+    /// Those of `dial`.
     pub(super) async fn new(
         dial: Box<Dial>,
         authorization: Option<HeaderValue>,

@@ -148,7 +148,8 @@ impl AuthenticatedCaller {
         }
     }
 
-    /// Runs work of the call in a separate task: the memory that it decodes is charged to the call.
+    /// Wraps work of the call, so that it can run in a separate task: the messages that the work decodes are
+    /// still charged to the call.
     pub(crate) fn counted<W>(&self, work: W) -> impl Future<Output = W::Output> + Send + 'static
     where
         W: Future<Output: Send> + Send + 'static,

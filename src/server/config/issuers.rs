@@ -24,7 +24,7 @@ pub(super) struct IssuerArgs {
     jwks_token_file: Option<PathBuf>,
 }
 
-/// The source of an issuer's keys.
+/// From where a server reads the public keys of an issuer (its JWKS).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JwksPlace {
     /// A file, which is read again when it changes.

@@ -157,7 +157,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// Fills all permits, each from the address of its number.
+    /// Takes all permits: connection `number` comes from the address `of(number)`.
     async fn full(of: impl Fn(usize) -> String) -> (Permits, Vec<Option<(Permit, Eviction)>>) {
         let (permits, mut all) = (Permits::new(PLACES), Vec::new());
         for number in 0..PLACES {
@@ -166,7 +166,8 @@ mod tests {
         (permits, all)
     }
 
-    /// A new connection, and the number of the half request that was evicted for it.
+    /// Connects from this address while all permits are taken. Returns the new connection's permit, and the index of the half
+    /// request (a connection without a complete request) that was evicted for it.
     async fn evicts(
         permits: &Permits,
         all: &mut [Option<(Permit, Eviction)>],
