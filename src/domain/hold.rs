@@ -100,7 +100,7 @@ pub fn liftable(holds: &[Hold], prefix: &str) -> Result<(), Rejection> {
 #[must_use]
 pub fn names_many(consumer: &str) -> Option<&'static str> {
     consumer.ends_with('*').then_some(
-        "ends with *, and a policy is of one consumer: name the consumer; the default policy of the server's file is \
+        "ends with *, and a policy belongs to one consumer: name the consumer; the default policy of the server's file is \
          for all that have no policy themselves, and HoldConsumers (`policy hold`) stops all consumers or those of a prefix",
     )
 }
