@@ -31,8 +31,8 @@ const PHRASES: &[(&[&str], &str)] = &[
     (&["beside"], "next to, during, while, besides"),
 ];
 
-/// Where the phrase stands in a line of lower case.
-fn places(line: &str, phrase: &str) -> usize {
+/// How many times the phrase occurs in a line of lower-case text.
+fn occurrences(line: &str, phrase: &str) -> usize {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
     let (opens, phrase) = phrase.strip_prefix("^ ").map_or((false, phrase), |rest| (true, rest));
     let (first, rest) = phrase.split_once(" *").map_or((phrase, None), |(first, rest)| (first, Some(rest)));
@@ -63,7 +63,7 @@ fn found(text: &str) -> Vec<String> {
             for phrase in *phrases {
                 let hit =
                     format!("line {}: \"{}\": write: {instead}", number + 1, phrase.trim_start_matches("^ "));
-                found.extend(std::iter::repeat_n(hit, places(line, phrase)));
+                found.extend(std::iter::repeat_n(hit, occurrences(line, phrase)));
             }
         }
     }
