@@ -1,4 +1,4 @@
-//! The schema fence: a newer binary has begun to use something that this one does not know. From the moment at which this
+//! The schema fence: a newer binary has begun to use a feature that this binary does not know. From the moment at which this
 //! binary notices it, it writes nothing more, and refuses every call.
 
 use std::sync::{Arc, OnceLock};
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store::{Fault, StoreError};
 
-/// Set once it was noticed.
+/// The reason, set once this binary has noticed that it is behind the fence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchemaFence {
     noticed: CancellationToken,
@@ -15,7 +15,7 @@ pub(crate) struct SchemaFence {
 }
 
 impl SchemaFence {
-    /// Checks whether an error reports it.
+    /// Notes the fence if this error reports it.
     pub(in crate::ledger) fn notice(&self, error: &StoreError) {
         if let StoreError::NotApplied(Fault::Outdated(why)) = error
             && self.why.set(why.clone()).is_ok()
@@ -25,23 +25,27 @@ impl SchemaFence {
         }
     }
 
-    /// The reason, once it was noticed.
+    /// Why this binary is behind the fence; `None` while it has not noticed that.
     pub(in crate::ledger) fn why(&self) -> Option<&String> {
         self.why.get()
     }
 
-    /// The error of every statement from then on.
+    /// Checks that a statement may be sent.
+    ///
+    /// # Errors
+    /// This binary is behind the fence.
     pub(in crate::ledger) fn check(&self) -> Result<(), StoreError> {
         self.why().map_or(Ok(()), |why| Err(StoreError::NotApplied(Fault::Outdated(why.clone()))))
     }
 
-    /// Resolves once it was noticed.
+    /// Resolves with the reason once this binary has noticed that it is behind the fence.
     pub(in crate::ledger) async fn noticed(&self) -> String {
         self.noticed.cancelled().await;
         self.why().cloned().unwrap_or_default()
     }
 
-    /// Runs a task until it is noticed. A statement in flight is then given up with its connection.
+    /// Runs a task until this binary notices that it is behind the fence. A statement in flight is then given up with its
+    /// connection.
     pub(in crate::ledger) async fn until(self, work: impl Future<Output = ()>) {
         tokio::select! {
             biased;

@@ -18,7 +18,7 @@ pub(super) async fn supervised<T: Future<Output = ()>>(what: &'static str, task:
     }
 }
 
-/// The session, opened if there is none.
+/// Returns the session, which is opened if there is none.
 pub(super) async fn opened<'s>(
     store: &dyn Store,
     purpose: Purpose,

@@ -56,8 +56,8 @@ pub(crate) struct BatchAnswers {
 }
 
 impl BatchAnswers {
-    /// For a call of this number of commands; and where the answers arrive, in the order of the commands. `None` stands for an
-    /// unknown outcome.
+    /// Makes the collector for a call of this number of commands, and the receiver of its answers, in the order of the commands.
+    /// `None` stands for an unknown outcome.
     pub(crate) fn of(commands: usize) -> (Arc<BatchAnswers>, oneshot::Receiver<Vec<Option<Answer>>>) {
         let (caller, arrive) = oneshot::channel();
         let mut given = Vec::with_capacity(commands);

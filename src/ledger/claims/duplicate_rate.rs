@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Weight of the past in the moving average: about this number of claims.
 const CLAIMS: u32 = 512;
-/// A duplicate rate of one.
+/// A duplicate rate of 1, as a fixed-point number.
 const ALL: u32 = 1 << 16;
 
 /// New messages are claimed cheapest by an optimistic insert. An insert that meets an entry costs more than a load, so claims

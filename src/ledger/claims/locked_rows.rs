@@ -30,9 +30,9 @@ const BATCH_WAIT: Duration = Duration::from_millis(750);
 /// A row that is locked by another writer.
 struct LockedRow {
     key: Key,
-    /// Until then it counts as locked, whatever a check shows.
+    /// Until this instant the row counts as locked, whatever a check shows.
     until: Instant,
-    /// When it was last seen to be locked.
+    /// When the row was last seen to be locked.
     seen: Instant,
 }
 
@@ -98,7 +98,7 @@ impl LockedRows {
         self.came.notify_one();
     }
 
-    /// Settlements that end a claim wait for the locked row, if there is space. Returns all other commands.
+    /// Keeps the settlements that end a claim until their row is free, if there is space. Returns all other commands.
     pub(super) fn enqueue(&self, key_queue: KeyQueue) -> Option<KeyQueue> {
         let mut rows = self.rows();
         let waiting: usize = rows.waiting.iter().map(|waiting| waiting.key_queue.len()).sum();
@@ -150,8 +150,8 @@ impl LockedRows {
         Ok(keys)
     }
 
-    /// Takes the result of a check: the rows that are still locked, or `None` if the check failed. Returns the commands that may
-    /// go on, and those that waited too long.
+    /// Applies the result of a check: the rows that are still locked, or `None` if the check failed. Returns the commands that
+    /// may go on, and those that waited too long.
     pub(super) fn checked(&self, still: Option<&[KeyHash]>) -> (Vec<KeyQueue>, Vec<KeyQueue>) {
         let now = Instant::now();
         let mut rows = self.rows();

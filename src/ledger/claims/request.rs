@@ -25,7 +25,7 @@ pub(crate) struct Request {
     pub(super) revived: bool,
     /// The refusal by a decision that leaves a mark on the entry: it stands, whether or not the mark is written.
     pub(super) refused: Option<Rejection>,
-    /// Its bytes, from when it is queued until it is answered.
+    /// The bytes of the command, from when it is queued until it is answered.
     counted: Option<CountedBytes>,
 }
 
@@ -82,7 +82,7 @@ impl KeyQueue {
         KeyQueue { key, head: Box::new(head), later: VecDeque::new(), must_load: false, together: 0, since }
     }
 
-    /// Its key is known to have an entry, so no optimistic insert is tried before the load.
+    /// Marks that the key is known to have an entry: the commands load it first, without an optimistic insert.
     pub(crate) fn loads_first(self) -> KeyQueue {
         KeyQueue { must_load: true, ..self }
     }

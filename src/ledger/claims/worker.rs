@@ -178,7 +178,7 @@ fn note_waits(shared: &Shared, fresh: &[KeyQueue]) {
     shared.metrics.work().waited(waits);
 }
 
-/// The rows that are still locked; `None` if the session cannot be used any more.
+/// Checks which of these rows are still locked. `None` if the session cannot be used any more.
 async fn check_locked(shared: &Shared, session: &mut dyn Session, keys: &[Key]) -> Option<Vec<KeyHash>> {
     let (sent, locked) = ((Statement::Locked, keys.len()), session.entries().locked(keys));
     // This statement belongs to no batch.
@@ -203,7 +203,7 @@ fn refuse_locked_out(key_queues: Vec<KeyQueue>) {
     refuse_all(key_queues, &row_locked());
 }
 
-/// No session: what was never sent is certainly not applied.
+/// Refuses commands that no worker could serve: a command that was never sent is certainly not applied.
 fn refuse(key_queues: Vec<KeyQueue>) {
     refuse_all(key_queues, &store_unavailable());
 }

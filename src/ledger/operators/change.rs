@@ -94,7 +94,8 @@ pub(super) async fn change(
                 consumer = event.consumer,
                 "an operator changed an entry"
             );
-            // It is done: whatever fails from here on, the caller must not get a refusal.
+            // The change is written: an error from here on must be `Unknown`. The caller would take a refusal
+            // to mean that nothing was changed.
             return match look(session, &order.key).await {
                 Ok(Ok((reading, entry))) => Ok(Ok(ChangeResult { reading, entry, replayed: false })),
                 Ok(Err(_)) => Ok(Err(lost())),
@@ -114,7 +115,7 @@ async fn look(
     Ok(entry.map(|entry| (loaded.reading, entry)))
 }
 
-/// The request was carried out before: returns its entry as it is now.
+/// Answers a request that was carried out before: returns its entry as it is now.
 async fn replay(
     session: &mut dyn Session,
     order: &ChangeRequest,

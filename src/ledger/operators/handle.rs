@@ -83,7 +83,7 @@ impl Operators {
         Operators { inner: Arc::clone(&self.inner), principal: principal.into() }
     }
 
-    /// One entry.
+    /// Reads one entry.
     ///
     /// # Errors
     /// `ENTRY_NOT_FOUND`, and those of the store.
@@ -94,7 +94,7 @@ impl Operators {
             .await
     }
 
-    /// A page of entries.
+    /// Reads a page of entries.
     ///
     /// # Errors
     /// Those of the store.
@@ -106,7 +106,8 @@ impl Operators {
         list.await
     }
 
-    /// The consumers that were counted, and their counts, which are exact up to `most` entries of each state.
+    /// Counts the entries of consumers: returns these consumers, and their counts, which are exact up to `most` entries of each
+    /// state.
     ///
     /// # Errors
     /// Those of the store.
@@ -136,7 +137,7 @@ impl Operators {
         refresh.await
     }
 
-    /// The versions of a consumer's policy below `before`, newest first.
+    /// Reads the versions of a consumer's policy below `before`, newest first.
     ///
     /// # Errors
     /// Those of the store.
@@ -155,7 +156,7 @@ impl Operators {
         versions.await
     }
 
-    /// A page of the audit.
+    /// Reads a page of the audit.
     ///
     /// # Errors
     /// Those of the store.
@@ -301,7 +302,7 @@ impl Operators {
         change.await
     }
 
-    /// A page of the replay runs of a consumer after one of them, with the summaries of their entries.
+    /// Reads a page of the replay runs of a consumer after one of them, with the summaries of their entries.
     ///
     /// # Errors
     /// Those of the store.
@@ -350,7 +351,7 @@ impl Operators {
         self.inner.long.open(principal, dry_run)
     }
 
-    /// A place for one piece of an operation's work. Waits for a bounded time.
+    /// Takes a place for one piece of an operation's work. Waits for a bounded time.
     ///
     /// # Errors
     /// `OVERLOADED`, `DRAINING`.

@@ -55,6 +55,8 @@ pub struct WorkPermit {
 }
 
 impl LongOperations {
+    /// Opens an import or a bulk redrive of a principal.
+    ///
     /// # Errors
     /// `OVERLOADED`.
     pub(super) fn open(&self, principal: &str, dry_run: bool) -> Result<OpenOperation, Rejection> {
@@ -72,7 +74,7 @@ impl LongOperations {
 }
 
 impl OpenOperation {
-    /// A place for one piece of work; waits for a bounded time.
+    /// Takes a place for one piece of work; waits for a bounded time.
     ///
     /// # Errors
     /// `OVERLOADED`.

@@ -35,7 +35,7 @@ const REST: Duration = Duration::from_millis(50);
 pub struct RedriveOrder {
     /// Which entries.
     pub filter: EntryFilter,
-    /// And their ages.
+    /// The ages of these entries.
     pub ages: Ages,
     /// The filter of the request, for the audit.
     pub asked: String,
@@ -97,9 +97,9 @@ pub struct RedriveProgress {
     pub refused: i64,
     /// Upper bound of the entries that can still be redriven.
     pub at_most_left: i64,
-    /// The operation is finished.
+    /// Whether the operation is finished.
     pub finished: bool,
-    /// It is, because the maximum is reached.
+    /// Whether it is finished because the maximum is reached.
     pub maximum_reached: bool,
 }
 
@@ -231,12 +231,12 @@ impl Run {
         }
     }
 
-    /// A place for the next page or entry. The operation holds no place while it waits for its rate or its listener.
+    /// Takes a place for the next page or entry. The operation holds no place while it waits for its rate or its listener.
     async fn place(&self) -> Result<WorkPermit, Rejection> {
         self.operators.place(&self.open).await
     }
 
-    /// One entry: whether it was redriven now, and not by an earlier call. The outer error ends the operation.
+    /// Redrives one entry. Returns whether it was redriven now, and not by an earlier call. The outer error ends the operation.
     async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<bool, Rejection>, Rejection> {
         let change = Change {
             expected_version: entry.version,

@@ -106,7 +106,7 @@ impl RetryingSession {
         let _gone = reply.send(answer);
     }
 
-    /// The session, pinged if it was idle.
+    /// Returns the session, which is opened if there is none, and pinged if it was idle.
     async fn session(&mut self) -> Result<&mut dyn Session, StoreError> {
         if let Some(session) = &mut self.session
             && self.answered.elapsed() > FRESH

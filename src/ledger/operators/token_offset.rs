@@ -97,7 +97,8 @@ pub(super) async fn raise(
                 actor = event.actor,
                 "an operator raised token_offset"
             );
-            // It is done: whatever fails from here on, the caller must not get a refusal.
+            // The offset is written: an error from here on must be `Unknown`. The caller would take a refusal to mean that
+            // nothing was changed.
             let loaded =
                 session.entries().load(&[]).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
             return Ok(Ok(TokenClock { reading: loaded.reading, replayed: false }));

@@ -55,7 +55,7 @@ impl HoldOrder {
         }
     }
 
-    /// What the audit records of it.
+    /// What the audit records of the order.
     fn kept(&self) -> String {
         json!({ "prefix": self.prefix, "all": self.prefix.is_empty() }).to_string()
     }

@@ -178,12 +178,12 @@ impl Snapshot {
         self.read.epoch
     }
 
-    /// Whether they contain every change that was answered longer ago than a change may take to be in force everywhere.
+    /// Whether these policies contain every change that was answered longer ago than a change may take to be in force everywhere.
     pub(crate) fn fresh(&self) -> bool {
         self.asked_at.elapsed() < self.trusted_for
     }
 
-    /// Whether they may grant when the store's clock is `now`. Otherwise a consumer may have been put on hold since.
+    /// Whether these policies may grant when the store's clock is `now`. Otherwise a consumer may have been put on hold since.
     pub(crate) fn trusted(&self, now: StoreTime) -> bool {
         now <= self.trusted_until && self.fresh()
     }

@@ -18,7 +18,7 @@ pub(crate) struct PurgeView {
 }
 
 impl PurgeView {
-    /// Reads them. The epoch comes first: a change while the rest is read then leaves an epoch that is too old, by which
+    /// Reads the policies. The epoch comes first: a change while the rest is read then leaves an epoch that is too old, by which
     /// nothing is purged, never one that is too new.
     pub(crate) async fn read(file: &Policies, session: &mut dyn Session) -> Result<PurgeView, StoreError> {
         let epoch = session.policy_book().policy_epoch().await?;
@@ -47,7 +47,7 @@ impl PurgeView {
         Some(run_taken_from(run.end(), self.of(namespace.consumer()).retention))
     }
 
-    /// How long the entries of each consumer are not looked at.
+    /// How long after their creation the purge leaves the entries of each consumer alone.
     pub(crate) fn left_alone(&self) -> LeftAlone {
         let names = self.policies.own().map(|(name, _)| name).chain(self.written.keys().map(String::as_str));
         let of = |name: &str| left_alone(self.of(name).retention);

@@ -62,7 +62,7 @@ impl RunOrder {
         }
     }
 
-    /// What the audit records of it.
+    /// What the audit records of the order.
     fn kept(&self) -> String {
         let asked = match self.what {
             RunChange::Create(ends_in) => ends_in.map(Span::micros),
@@ -140,7 +140,7 @@ pub(crate) async fn carry_out(
                     actor: order.actor.clone(),
                     reason: order.reason.clone(),
                 };
-                // The write is conditional on the epoch of this look.
+                // The write is conditional on the epoch of these policies.
                 let epoch = snapshot.epoch().unwrap_or_default();
                 done(session.replay_book().add_replay_run(&run, epoch, &event)).await?
             }
@@ -153,7 +153,8 @@ pub(crate) async fn carry_out(
                 action = order.action(),
                 "an operator changed a replay run"
             );
-            // It is done: whatever fails from here on, the caller must not get a refusal.
+            // The change of the run is written: an error from here on must be `Unknown`. The caller would take a refusal to mean
+            // that nothing was changed.
             let unknown = |error: StoreError| StoreError::Unknown(error.to_string());
             live.refresh(session).await.map_err(unknown)?;
             let run = session.replay_book().replay_run(consumer, name).await.map_err(unknown)?;

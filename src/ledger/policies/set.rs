@@ -99,7 +99,8 @@ pub(crate) async fn set(
                 actor = order.actor,
                 "an operator changed a policy"
             );
-            // It is done: whatever fails from here on, the caller must not get a refusal.
+            // The policy is written: an error from here on must be `Unknown`. The caller would take a refusal to mean that
+            // nothing was changed.
             let now = live.refresh(session).await;
             let now = now.map_err(|error| StoreError::Unknown(error.to_string()))?;
             return Ok(Ok(PolicyResult {

@@ -1,9 +1,9 @@
 //! The purge: deletes entries and audit events whose retention is over, in bounded batches, on a separate connection.
 //!
 //! Servers take turns, consumer by consumer. In a turn the purge goes through the consumer's entries in the order of their
-//! creation, and checks each as soon as it can be over: nearly all are. The entries that it leaves (closed late, under
-//! longer retention, or waiting for a person) it checks again, a batch now and then, from the first one on. Two servers in
-//! one turn would do no harm: each deletion repeats its condition.
+//! creation, and checks each as soon as it can be over: nearly all are. The entries that it leaves (closed late, under longer
+//! retention, or waiting for a person) it checks again, a batch now and then, from the first one on. Two servers in one turn
+//! would do no harm: a deletion checks again that neither the entry nor the policies have changed since it was judged.
 
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ struct Forgotten {
 }
 
 impl Purger {
-    /// One batch of a turn, or the work between two turns.
+    /// Carries out one batch of a turn, or the work between two turns.
     async fn step(&mut self) -> Result<NextStep, StoreError> {
         let mut open = match self.open.take() {
             Some(open) => open,
@@ -171,7 +171,7 @@ impl Purger {
             None => session.entries().load(&[]).await?.reading,
         };
         self.turn = taken.map(|taken| (taken.clone(), Turn::begin(&taken)));
-        // No policy concerns them, and no message comes back for them.
+        // Audit events depend on no policy, and no message is granted again without them.
         let events = if reading.is_sound() {
             let before = reading.now - Span::from_std(self.options.audit_retention);
             session.upkeep().purge_audit(before, AUDIT_BATCH).await?
@@ -200,7 +200,7 @@ impl Purger {
         let namespace = Namespace::stored(&taken.consumer);
         let policy = view.of(namespace.consumer());
         if policy.doubt != Doubt::None {
-            // The retention of its entries is not known.
+            // The policy cannot be read, so the retention of the entries is not known.
             self.end(session, &taken, taken.taken.now + IN_DOUBT).await?;
             return Ok(NextStep::KeepsUp);
         }
@@ -303,7 +303,7 @@ impl Purger {
             self.left(error, left.len());
             return Ok(Some(Forgotten { purged, left: true }));
         }
-        // They were judged by policies that are not in force any more.
+        // The entries were judged by policies that are not in force any more.
         let judged_anew = purged < over.len() && session.policy_book().policy_epoch().await? != epoch;
         Ok((!judged_anew).then_some(Forgotten { purged, left: false }))
     }

@@ -15,7 +15,7 @@ const START_AGAIN_AFTER: Span = Span::from_secs(3_600);
 /// Pause before the next batch of entries that earlier passes did not delete, as a multiple of the last batch's duration.
 const AGAIN_FACTOR: u32 = 10;
 
-/// The beginning of time: every entry was created later.
+/// An instant before the creation of every entry.
 const BEGINNING: StoreTime = StoreTime(0);
 
 /// The entries that a turn checks.
@@ -34,7 +34,7 @@ pub(super) struct Turn {
     place: PurgePlace,
     taken: Reading,
     began: Instant,
-    /// An entry that was over could not be deleted.
+    /// Whether an entry that was over could not be deleted.
     left: bool,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Turn {
 pub(super) struct Batch {
     /// When its last entry was created, if there may be more.
     pub(super) last: Option<StoreTime>,
-    /// There were entries that were not deleted.
+    /// Whether some entries were not deleted.
     pub(super) kept: bool,
-    /// An entry that was over could not be deleted.
+    /// Whether an entry that was over could not be deleted.
     pub(super) left: bool,
     pub(super) took: Duration,
     pub(super) now: StoreTime,

@@ -192,7 +192,7 @@ async fn wait(
             Woken::Over if now.saturating_duration_since(looked_at) <= FRESH => {
                 return over(failed.map_or_else(|| later(last), Err));
             }
-            // It may have been called meanwhile: the others that look with it wait for it.
+            // The room may have woken this call meanwhile, together with others: these wait for its look.
             Woken::Over => (seated.called.try_recv().ok().flatten(), true),
         };
         if ends.deadline.saturating_duration_since(now) < LEFT_MIN {

@@ -13,7 +13,7 @@
 
 use crate::domain::{Claimant, Sight};
 
-/// The number of a waiting call on this server. A later call has a higher one.
+/// The number of a waiting call on this server. Later calls have higher numbers.
 pub(super) type Seat = u64;
 
 /// The kind of a waiting call.
@@ -144,7 +144,7 @@ impl KeyWaiters {
         called
     }
 
-    /// A call looks because its wait is over.
+    /// Records that a call looks a last time, since its maximum wait is reached.
     pub(super) fn looks(&mut self, seat: Seat) {
         let _called = self.call_all(|waiter| waiter.seat == seat);
     }

@@ -62,7 +62,7 @@ impl Polls {
         }
     }
 
-    /// The key may be granted after this time, if nothing changes.
+    /// Records that the key may be granted after this time, if nothing changes.
     pub(super) fn is_due_after(&mut self, hash: KeyHash, time: Duration, now: Instant) {
         let Some(plan) = self.plans.get_mut(&hash) else { return };
         let due_at = now + time.max(DUE_MIN);
@@ -72,7 +72,7 @@ impl Polls {
         self.dues.insert((due_at, hash));
     }
 
-    /// Loads the key with the next statement.
+    /// Makes the next statement load the key.
     pub(super) fn load_soon(&mut self, hash: KeyHash, now: Instant) {
         let Some(plan) = self.plans.get_mut(&hash) else { return };
         self.loads.remove(&(plan.load_at, hash));

@@ -63,8 +63,8 @@ impl Waiting {
         self.lanes.get(lane as usize).is_some_and(all)
     }
 
-    /// The next batch, or how long it waits for one in flight to return. `min_concurrent` is the size of a batch that is sent
-    /// while another one is in flight.
+    /// Takes the next batch; `Err` has the time for which the commands wait for a batch in flight to return. `min_concurrent` is
+    /// the size of a batch that is sent while another one is in flight.
     fn next(&mut self, max: usize, min_concurrent: usize) -> Result<Vec<KeyQueue>, Duration> {
         let wait = self.in_flight.wait(self.commands, self.bound.cap(min_concurrent));
         if wait.is_zero() || self.closed { Ok(self.take(max)) } else { Err(wait) }
@@ -116,7 +116,7 @@ pub(in crate::ledger::claims) struct InFlightBatch<'a> {
 }
 
 impl InFlightBatch<'_> {
-    /// The batch has returned, and its worker takes the next one.
+    /// Records that the batch has returned, and that its worker takes the next one.
     pub(in crate::ledger::claims) fn returned(mut self) {
         if let Some(queue) = self.queue.take() {
             queue.waiting().in_flight.returned(self.batch);
@@ -125,7 +125,7 @@ impl InFlightBatch<'_> {
 }
 
 impl Drop for InFlightBatch<'_> {
-    /// The worker of the batch does not take the next one: notifies another worker.
+    /// Records that the batch has returned, and notifies another worker, since its own worker does not take the next batch.
     fn drop(&mut self) {
         if let Some(queue) = self.queue {
             queue.waiting().in_flight.returned(self.batch);
@@ -226,8 +226,8 @@ impl Queue {
         Ok(waiting)
     }
 
-    /// Refuses this number of claims if the queue would refuse them whichever consumers they are of and however few bytes they
-    /// have: before the claims are decoded. A closed queue refuses decoded claims, with another reason.
+    /// Refuses a batch of this number of claims, before they are decoded, if the queue would refuse it whichever consumers the
+    /// claims are of and however few bytes they have. A closed queue refuses decoded claims, with another reason.
     pub(crate) fn room_for_claims(&self, commands: usize) -> Result<(), Rejection> {
         let mut waiting = self.waiting();
         if commands == 0 || waiting.outdated || waiting.closed {

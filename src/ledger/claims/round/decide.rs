@@ -248,7 +248,7 @@ impl Round<'_> {
         }
     }
 
-    /// The write is durable: answers each command that was decided.
+    /// Answers each command that was decided: the write is durable.
     fn answer_all(&mut self, pending: PendingRow) {
         let later = pending.later.into_iter().map(|folded| folded.answer);
         let mut rest = Some(KeyQueue { together: 0, ..pending.key_queue });

@@ -85,8 +85,8 @@ impl Round<'_> {
         }
     }
 
-    /// It is unknown whether the changes of these commands were applied. A command that changed nothing is decided again, as
-    /// after a lost race.
+    /// Decides the commands of this row again, since it is unknown whether their changes were applied: those that changed
+    /// something as a second try, the others as after a lost race.
     fn unknown(&mut self, mut pending: PendingRow) {
         let replaced_version = pending.replaced_version;
         for (request, wrote, revives) in pending.decided() {
@@ -106,8 +106,8 @@ impl Round<'_> {
         }
     }
 
-    /// One row fails its statement. If it has several commands, fewer are decided together until the command at fault is
-    /// alone.
+    /// Handles a row that fails its statement alone. If the row has several commands, fewer are decided together until the
+    /// command at fault is alone; that one is refused.
     fn failed_alone(&mut self, pending: PendingRow, text: &str) {
         let mut key_queue = pending.key_queue;
         let decided = 1 + pending.later.len();
@@ -121,8 +121,8 @@ impl Round<'_> {
         self.answer_head(key_queue, Err(Rejection::new(Reason::Internal, text)));
     }
 
-    /// The store refuses a statement. Refuses its commands, those of the remaining parts of the same statement, and ends the
-    /// session.
+    /// Handles a statement that the store refuses: refuses its commands and those of the remaining parts of the same statement,
+    /// and ends the session.
     pub(in crate::ledger::claims) fn refused<T>(
         &mut self,
         part: StatementRows<T>,
@@ -136,7 +136,7 @@ impl Round<'_> {
         }
     }
 
-    /// One or several of these rows are locked. They are left out; the others go on in one statement.
+    /// Handles a statement that waited in vain for a row lock: leaves out the locked rows, and sends the others in one statement.
     async fn part_locked<T: Send + Sync>(
         &mut self,
         mut part: StatementRows<T>,
@@ -176,9 +176,9 @@ impl Round<'_> {
         }
     }
 
-    /// Another session has locked the row: settlements that end a claim wait until the row is free, claims and renewals are
-    /// refused. A Complete that only waits for the write of its mark is answered without the mark. Returns the Lookups, which
-    /// read committed data.
+    /// Handles commands whose row another session has locked: settlements that end a claim wait until the row is free, claims and
+    /// renewals are refused. A Complete that only waits for the write of its mark is answered without the mark. Returns the
+    /// Lookups, which read committed data.
     pub(in crate::ledger::claims) fn defer_locked(&mut self, key_queue: KeyQueue) -> Option<KeyQueue> {
         let (lookups, writers) = key_queue.split(|request| matches!(request.command, Command::Lookup));
         let refused = writers
@@ -200,7 +200,7 @@ impl Round<'_> {
         }
     }
 
-    /// The session cannot be used any more, and none of these commands was applied: they are retried on another session.
+    /// Leaves these commands for another session: this one cannot be used any more, and none of the commands was applied.
     pub(in crate::ledger::claims) fn retry_unsent<T>(&mut self, part: StatementRows<T>, text: &str) {
         warn_once_a_second!(
             error = text,
@@ -217,7 +217,8 @@ impl Round<'_> {
         }
     }
 
-    /// Another writer changed the entry in between, so the decisions are void: decide again, a bounded number of times.
+    /// Decides these commands again, a bounded number of times: another writer changed the entry in between, so the decisions are
+    /// void.
     pub(in crate::ledger::claims) fn lost_race(&mut self, mut pending: PendingRow) {
         pending.decided().for_each(|(request, ..)| request.rounds += 1);
         self.again(pending.key_queue);

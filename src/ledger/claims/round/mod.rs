@@ -191,7 +191,7 @@ impl<'a> Round<'a> {
         not_inserted
     }
 
-    /// A first grant is durable: answers its claim, and goes on with the commands behind it.
+    /// Answers the claim of a first grant that is durable, and goes on with the commands behind the claim.
     fn granted(&mut self, pending: PendingRow, row: Entry, token: i64, reading: &Reading) {
         let answer = pending.answer.map(|answer| answer.map(|reply| reply.with_token(token)));
         // Before the answer is sent.
