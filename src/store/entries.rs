@@ -30,16 +30,16 @@ pub trait Entries: Send {
         self.replace_until(entries, &vec![StoreTime::MAX; entries.len()]).await
     }
 
-    /// The same, but each entry only if the store's clock has not passed the instant given for it. `until` has one instant for
-    /// each entry.
+    /// Replaces entries as [`replace`](Entries::replace) does, but each entry only if the store's clock has not passed the
+    /// instant given for it. `until` has one instant for each entry.
     async fn replace_until(
         &mut self,
         entries: &[Entry],
         until: &[StoreTime],
     ) -> Result<Vec<bool>, StoreError>;
 
-    /// The keys whose row another transaction has locked at this moment. Does not wait for locks. Cannot see an entry that
-    /// another transaction is about to insert.
+    /// Returns the keys whose row another transaction has locked at this moment. Does not wait for locks. Cannot see an entry
+    /// that another transaction is about to insert.
     async fn locked(&mut self, keys: &[Key]) -> Result<Vec<KeyHash>, StoreError>;
 }
 
@@ -97,7 +97,7 @@ impl Found {
         }
     }
 
-    /// The same, by value.
+    /// The entry by value, if there is one.
     ///
     /// # Errors
     /// As [`Found::entry`].

@@ -12,7 +12,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// For a read before any write of the same job: if its connection broke, nothing was applied.
+    /// The error of a read before any write of the same job: if the connection broke, nothing was applied, so
+    /// that the outcome is known.
     pub(crate) fn nothing_sent(self) -> StoreError {
         match self {
             StoreError::Unknown(text) => StoreError::NotApplied(Fault::Unavailable(text)),

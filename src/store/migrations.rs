@@ -64,7 +64,7 @@ pub(super) fn in_table(migrations: Vec<Migration>, table: String) -> Migrator {
     all
 }
 
-/// The version that a store has after all of them.
+/// The version of a store to which all of these migrations were applied.
 pub(super) fn newest(migrations: &Migrator) -> i64 {
     migrations.iter().map(|migration| migration.version).max().unwrap_or(0)
 }

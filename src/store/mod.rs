@@ -188,7 +188,7 @@ pub fn state_number(state: State) -> i16 {
 struct Mark(AtomicI64);
 
 impl Mark {
-    /// Must be read before a statement is sent: a later reading of a correct clock is not lower.
+    /// The mark, which must be read before a statement is sent: a later reading of a correct clock is not lower.
     fn get(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }

@@ -20,7 +20,7 @@ pub trait Operators: Send {
     /// although there are more.
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError>;
 
-    /// The consumers that have entries, by name, after this one.
+    /// Reads the names of the consumers that have entries, in order, after this one.
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 
     /// Counts the entries of consumers. In each state counts are exact up to `most` entries, and beyond that marked `at_least`;
@@ -33,7 +33,7 @@ pub trait Operators: Send {
         most: i64,
     ) -> Result<Summary, StoreError>;
 
-    /// The entries that wait for the purge's first pass, counted up to `due_max`, and the reports of the servers' purges.
+    /// Counts the entries that wait for the purge's first pass, up to `due_max`, and reads the reports of the servers' purges.
     async fn purge_status(
         &mut self,
         left_alone: &LeftAlone,
@@ -61,7 +61,7 @@ pub trait Operators: Send {
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError>;
 
-    /// The number of audit events of an operation for a consumer: one for each entry that it redrove. The request id of such an
+    /// Counts the audit events of an operation for a consumer: one for each entry that it redrove. The request id of such an
     /// event is the operation's id, a slash, and the hash of the entry's key; it is stored with the consumer before it.
     async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError>;
 
@@ -69,7 +69,7 @@ pub trait Operators: Send {
     /// digest was not kept. At most [`ROWS_MAX`](super::ROWS_MAX) consumers.
     async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError>;
 
-    /// The audit event of a consumer's request.
+    /// Reads the audit event of a consumer's request.
     async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
 
     /// Lists audit events.

@@ -43,7 +43,7 @@ pub trait PolicyBook: Send {
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError>;
 
-    /// Replicas with a heartbeat since this instant that cannot read stored policies of this format.
+    /// Reads the replicas with a heartbeat since this instant that cannot read stored policies of this format.
     async fn replicas_below(
         &mut self,
         format: i32,

@@ -73,7 +73,7 @@ impl Listed {
     }
 }
 
-/// The estimated total, if a sample of one part in `parts` has `found` matches.
+/// The estimated total, where a sample of one part in `parts` has `found` matches.
 #[must_use]
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "an estimate")]
 pub(super) fn scaled(found: i64, parts: f64) -> i64 {

@@ -13,7 +13,7 @@ pub trait ReplayBook: Send {
     /// All runs that may have entries.
     async fn replay_runs(&mut self) -> Result<Vec<ReplayRun>, StoreError>;
 
-    /// One run, whether it may have entries or not.
+    /// Reads one run, whether it may have entries or not.
     async fn replay_run(&mut self, consumer: &str, name: &str) -> Result<Option<ReplayRun>, StoreError>;
 
     /// The runs of a consumer by name, after this one.
@@ -45,8 +45,8 @@ pub trait ReplayBook: Send {
     async fn sweep_replay_run(&mut self, consumer: &str, name: &str, at: StoreTime)
     -> Result<(), StoreError>;
 
-    /// The same for up to [`ROWS_MAX`](super::ROWS_MAX) runs that ended before this instant and have no entries: the purge
-    /// never visits a run that never had an entry. Returns their number.
+    /// Records that up to [`ROWS_MAX`](super::ROWS_MAX) runs have no entries, among those that ended before this instant: the
+    /// purge never visits a run that never had an entry. Returns the number of these runs.
     async fn sweep_empty_runs(&mut self, ended_before: StoreTime, at: StoreTime)
     -> Result<usize, StoreError>;
 }

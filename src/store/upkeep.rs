@@ -31,8 +31,8 @@ pub trait Upkeep: Send {
     /// makes the consumer due.
     async fn end_purge_turn(&mut self, turn: &PurgeTurn, due: StoreTime) -> Result<(), StoreError>;
 
-    /// The entries of a turn's consumer that were created after `after` and up to `until`, oldest first: at most `limit`, and
-    /// those created at the same instant as the last one.
+    /// Reads the entries of a turn's consumer that were created after `after` and up to `until`, oldest first: at most `limit`,
+    /// and those created at the same instant as the last one.
     async fn created_between(
         &mut self,
         turn: &PurgeTurn,

@@ -14,20 +14,21 @@ SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[
     $9::text[], $10::bytea[])
 ON CONFLICT (request_id) DO NOTHING";
 
-/// By the current form of the id, or by the form from before request ids belonged to consumers.
+/// Finds an event by the current form of its id, or by the form from before request ids belonged to consumers.
 pub(super) const AUDITED: &str = "\
 -- ledger.audited
 SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM ledger.audit WHERE request_id IN ($1, $2) AND consumer = $3";
 
-/// In the ids of an operation's entries, the prefix is followed by the 32 digits of a hash, all of which sort below the tilde.
+/// Counts the events of the entries that an operation redrove. In their ids, the prefix is followed by the 32 digits of a hash,
+/// all of which sort below the tilde.
 pub(super) const COUNT_REDRIVEN: &str = "\
 -- ledger.count_redriven
 SELECT count(*) FROM ledger.audit
 WHERE request_id > $1 AND request_id < $1 || '~'
   AND action = 'REDRIVE' AND length(request_id) = length($1) + 32";
 
-/// One event for each prefix: the event of any part of the operation.
+/// Reads one digest for each prefix: that of any part of the operation.
 pub(super) const PART_DIGESTS: &str = "\
 -- ledger.part_digests
 SELECT part.digest
@@ -61,7 +62,7 @@ impl PgSession {
         self.add_events(std::slice::from_ref(event)).await
     }
 
-    /// The same for several events of one request: either all of them are new, or none is inserted.
+    /// Inserts the events of one request: either all of them are new, or none is inserted.
     pub(super) async fn add_events(&mut self, events: &[AuditEvent]) -> Result<bool, StoreError> {
         let query = self
             .query(AUDIT_ADD)

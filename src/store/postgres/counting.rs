@@ -58,7 +58,7 @@ macro_rules! claims {
 
 /// Counts entries that are not COMPLETED: those in the index of open entries, and the claims beyond the mark, youngest first,
 /// since most of the older ones are COMPLETED. Counts one consumer and state at a time, so that each is a range of the index and
-/// nothing is sorted. Reads at most $3 + 1 entries of each, because each may lie in another page of the table.
+/// nothing is sorted. Reads at most $3 + 1 entries of each range, because each entry may lie in another page of the table.
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta),
@@ -139,7 +139,7 @@ SELECT CASE WHEN p.pages > $1 THEN $1
        (SELECT coalesce(max(no), 0)::bigint FROM ledger.principals) AS principals
 FROM (SELECT pg_relation_size('ledger.entries') / current_setting('block_size')::bigint AS pages) AS p";
 
-/// Counts in a sample of pages (`TABLESAMPLE`), always the same ones.
+/// Counts COMPLETED entries in a sample of pages (`TABLESAMPLE`), always the same ones.
 pub(super) const SAMPLED: &str = concat!(
     "-- ledger.sampled
 WITH sample AS MATERIALIZED (
@@ -153,7 +153,7 @@ SELECT n.name, coalesce((SELECT s.completed FROM sample s WHERE s.consumer = n.n
 FROM ledger.consumers n WHERE n.name = ANY ($2::text[])"
 );
 
-/// Doubled effects, by their index, one consumer at a time.
+/// Counts doubled effects, by their index, one consumer at a time.
 pub(super) const DOUBLED: &str = "\
 -- ledger.doubled
 SELECT n.name, d.count

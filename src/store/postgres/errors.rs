@@ -111,7 +111,7 @@ pub(super) fn said(error: &sqlx::Error) -> String {
     }
 }
 
-/// The same for an error of a migration.
+/// The text of an error of a migration, without the line that the driver adds.
 pub(super) fn said_of_migration(error: &MigrateError) -> String {
     #[allow(clippy::wildcard_enum_match_arm, reason = "the library's list of errors is open")]
     match error {

@@ -166,13 +166,15 @@ fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
 
-/// The same for a nullable column: if all values are null, an empty array is sent, and `unnest` fills it up with nulls.
+/// One nullable column of many rows, as an array parameter. If all values are null, an empty array is sent, and `unnest` fills it
+/// up with nulls.
 fn sparse<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> Option<T>) -> Vec<Option<T>> {
     let all = column(rows, value);
     if all.iter().any(Option::is_some) { all } else { Vec::new() }
 }
 
-/// The same for a column that often has one value for all rows, which is then sent once. The statement must support that.
+/// One column of many rows, as an array parameter, which often has one value for all rows: that is then sent once. The statement
+/// must support that.
 fn shared<'r, R, T: PartialEq>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     let mut all = column(rows, value);
     if all.windows(2).all(|pair| pair.first() == pair.last()) {

@@ -159,7 +159,7 @@ impl PgSession {
         Ok(raw.into_iter().map(|raw| raw.stored(&self.dictionary)).collect())
     }
 
-    /// The same as raw rows; learns the names that are needed to read them.
+    /// The raw rows of these rows, in the same order. Learns the names that are needed to read them.
     pub(super) async fn raw_of(&mut self, rows: &[PgRow]) -> Result<Vec<Raw>, StoreError> {
         let raw = Raw::all(rows);
         self.learn_values(&raw).await?;

@@ -43,7 +43,7 @@ SELECT replica, last_run_at, purged_total, purged_per_second, last_error, last_e
 FROM ledger.purges WHERE last_run_at >= $1
 ORDER BY last_run_at DESC, replica LIMIT $2";
 
-/// Writers queue up behind the lock that follows, so the wait for it is short.
+/// Bounds the wait for the lock of [`OFFSET_LOCK`], since writers queue up behind that wait.
 pub(super) const OFFSET_WAIT: &str = "\
 -- ledger.offset_wait
 SET LOCAL lock_timeout = '200ms'";

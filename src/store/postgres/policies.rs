@@ -13,11 +13,11 @@ pub(super) const POLICY_EPOCH: &str = "\
 -- ledger.policy_epoch
 SELECT policy_epoch, serves_from, level FROM ledger.meta";
 
-/// Comes after changes of `consumers` in every transaction, to avoid deadlocks.
+/// Raises the epoch of the policies. Comes after changes of `consumers` in every transaction, to avoid deadlocks.
 ///
-/// The row stays locked until the commit, so that epochs become visible in order: a reader of one epoch sees all changes of
-/// the epochs before. An epoch is never used twice, not even if a promoted database lost the commits that had used it: it
-/// is at least the clock.
+/// The row stays locked until the commit, so that epochs become visible in order: a reader of one epoch sees all changes of the
+/// epochs before. An epoch is never used twice, not even if a promoted database lost the commits that had used it: it is at least
+/// the clock.
 pub(super) const RAISE_POLICY_EPOCH: &str = "\
 -- ledger.raise_policy_epoch
 UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock())";
@@ -27,9 +27,10 @@ pub(super) const EFFECTIVE_RETENTIONS: &str = "\
 SELECT name, retention, window_floor FROM ledger.consumers
 WHERE retention IS NOT NULL OR window_floor > 0";
 
-/// Locks all consumers first, ordered by name, and then the epoch: every change of policies takes the locks in this order. Ends
-/// the purge turns that follow another retention. Consumers without a retention follow the default; the replay runs of a
-/// consumer, whose names begin with the consumer's name, follow the consumer's retention.
+/// Puts retentions and window floors in force. Locks all consumers first, ordered by name, and then the epoch: every change of
+/// policies takes the locks in this order. Ends the purge turns that follow another retention. Consumers without a retention
+/// follow the default; the replay runs of a consumer, whose names begin with the consumer's name, follow the consumer's
+/// retention.
 pub(super) const PUT_IN_FORCE: &str = "\
 -- ledger.put_in_force
 WITH changed AS (

@@ -11,7 +11,8 @@ use crate::store::row::readable;
 use crate::store::schema::{known, level};
 use crate::store::{Created, Entries as _, PurgePlace, PurgeTurn, StoreError, TURN_MAX};
 
-/// Skips a row that another session has locked: a change of policies may hold its lock for long.
+/// Takes the turn of the consumer that has been due for the longest time. Skips a row that another session has locked: a change
+/// of policies may hold its lock for long.
 pub(super) const PURGE_TAKE: &str = "\
 -- ledger.purge_take
 WITH clock AS MATERIALIZED (SELECT ledger.clock() AS now, token_offset, clock_mark FROM ledger.meta),
@@ -34,8 +35,8 @@ UPDATE ledger.consumers n
 SET purge_held = 0, purge_due = $3, purge_passed = $4, purge_again = $5, purge_again_due = $6
 WHERE n.no = $1 AND n.purge_held = $2";
 
-/// Entries created at the same instant have no order in the index, so they are returned together. Each comes with its
-/// physical position (`ctid`).
+/// Reads a consumer's entries in the order of their creation. Entries created at the same instant have no order in the index, so
+/// they are returned together. Each comes with its physical position (`ctid`).
 pub(super) const CREATED: &str = concat!(
     "-- ledger.created
 SELECT ",
@@ -52,11 +53,11 @@ SELECT e.created_at FROM ledger.entries e
 WHERE e.consumer = $1 AND e.created_at > $2
 ORDER BY e.created_at LIMIT 1";
 
-/// Sees the policies of its snapshot. A change of policies that is committed while it runs counts as later than the purge: the
-/// window floor of that change leaves a margin for the purge, and no statement runs as long as that margin. A row is found by
-/// the physical position (`ctid`) at which it was read, which costs less than half of a look-up in the index of keys; a row that
-/// has moved since then is left for another turn. The key is compared by an expression that keeps the planner from using the
-/// index after all.
+/// Deletes entries that were judged to be over, if neither they nor the policies have changed since. Sees the policies of its
+/// snapshot. A change of policies that is committed while it runs counts as later than the purge: the window floor of that change
+/// leaves a margin for the purge, and no statement runs as long as that margin. A row is found by the physical position (`ctid`)
+/// at which it was read, which costs less than half of a look-up in the index of keys; a row that has moved since then is left
+/// for another turn. The key is compared by an expression that keeps the planner from using the index after all.
 pub(super) const PURGE: &str = concat!(
     "-- ledger.purge
 WITH clock AS MATERIALIZED (

@@ -23,8 +23,8 @@ pub(super) const REPLAY_RUNS_OF: &str = "\
 SELECT consumer, name, mode, created_at, ends_at, closed_at, actor, reason FROM ledger.replay_runs
 WHERE consumer = $1 AND name > $2 ORDER BY name LIMIT $3";
 
-/// The row of `meta` stays locked until the commit: a change of policy that could end the run sooner is committed either
-/// before, and then no run is added, or afterwards, and then sees the run.
+/// Raises epoch and level before a run is added. The row of `meta` stays locked until the commit: a change of policy that could end the
+/// run sooner is committed either before, and then no run is added, or afterwards, and then sees the run.
 pub(super) const REPLAY_BEGIN: &str = "\
 -- ledger.replay_begin
 UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock()), level = greatest(level, $2)
@@ -43,8 +43,8 @@ pub(super) const REPLAY_SWEEP: &str = "\
 -- ledger.replay_sweep
 UPDATE ledger.replay_runs SET swept_at = $3 WHERE consumer = $1 AND name = $2 AND swept_at IS NULL";
 
-/// A run that has ended grants nothing, so a run without entries stays without entries. The index of its consumer shows whether
-/// it has one.
+/// Marks runs that have ended and have no entries as swept. A run that has ended grants nothing, so a run without entries stays
+/// without entries. The index of its consumer shows whether it has one.
 pub(super) const REPLAYS_SWEEP_EMPTY: &str = "\
 -- ledger.replays_sweep_empty
 UPDATE ledger.replay_runs u SET swept_at = $2
@@ -58,9 +58,10 @@ FROM (
 ) AS r
 WHERE u.consumer = r.consumer AND u.name = r.name AND u.swept_at IS NULL";
 
-/// Follows a change of retentions, after the policy epoch in the same transaction: so it sees every run that was added under
-/// an earlier epoch. A run ends before the first of its entries can be purged, and never reopens. The end is never set in the
-/// past: until every server knows of it, the purge leaves the run's entries.
+/// Ends runs sooner whose consumer has a shorter retention now. Follows a change of retentions, after the policy epoch in the
+/// same transaction: so it sees every run that was added under an earlier epoch. A run ends before the first of its entries can
+/// be purged, and never reopens. The end is never set in the past: until every server knows of it, the purge leaves the run's
+/// entries.
 pub(super) const REPLAYS_SHORTEN: &str = "\
 -- ledger.replays_shorten
 UPDATE ledger.replay_runs u SET ends_at = r.ends_at

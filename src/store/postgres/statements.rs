@@ -64,7 +64,7 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
        (SELECT (extract(epoch FROM a.backend_start) * 1000000)::bigint
         FROM pg_stat_get_activity(pg_backend_pid()) a) AS started";
 
-/// A schema without the column has format 1.
+/// Reads the key format of the schema: 1 if it has no column for it.
 pub(super) const KEY_FORMAT: &str = "\
 -- ledger.key_format
 SELECT coalesce((to_jsonb(m) ->> 'key_format')::integer, 1) AS key_format,

@@ -31,9 +31,9 @@ const CLOCK: &str = "\
 -- ledger.clock
 SELECT ledger.clock() AS clock_now, token_offset, clock_mark FROM ledger.meta";
 
-/// Never waits for a lock: a change of policies locks `meta` until its commit, which may take long. Then a later heartbeat of any
-/// replica writes the mark (`SKIP LOCKED`). The replica's own row is always written, which proves that the store accepts
-/// writes.
+/// The write of a heartbeat. Never waits for a lock: a change of policies locks `meta` until its commit, which may take long.
+/// Then a later heartbeat of any replica writes the mark (`SKIP LOCKED`). The replica's own row is always written, which proves
+/// that the store accepts writes.
 pub(super) const BEAT: &str = "\
 -- ledger.beat
 WITH clock AS MATERIALIZED (
@@ -68,14 +68,14 @@ ON CONFLICT (replica) DO UPDATE SET last_run_at = excluded.last_run_at, purged_t
     purged_per_second = excluded.purged_per_second, last_error = excluded.last_error,
     last_error_at = excluded.last_error_at";
 
-/// A function of the owner: the servers' role may not delete events. It keeps the events that `audit_kept_for` of `meta`
-/// protects.
+/// Deletes old audit events by a function of the owner: the servers' role may not delete events. The function keeps the events
+/// that `audit_kept_for` of `meta` protects.
 pub(super) const AUDIT_PURGE: &str = "\
 -- ledger.audit_purge
 SELECT ledger.forget_audit($1, $2) AS gone";
 
-/// After the clock was set back (and `token_offset` raised for it), new entries are created before a mark: the mark is set back
-/// too.
+/// Sets back the marks that are too late by the present clock: after the clock was set back (and `token_offset` raised for it),
+/// new entries are created before such a mark.
 pub(super) const UNMARK: &str = "\
 -- ledger.unmark
 WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until FROM ledger.meta)
@@ -83,7 +83,7 @@ UPDATE ledger.consumers n
 SET marked_at = c.until, marked_key = '00000000-0000-0000-0000-000000000000'
 FROM clock c WHERE n.marked_at > c.until";
 
-/// The consumers with claims beyond their mark that are old enough to be marked.
+/// Finds the consumers with claims beyond their mark that are old enough to be marked.
 pub(super) const UNMARKED: &str = "\
 -- ledger.unmarked
 WITH clock AS MATERIALIZED (SELECT ledger.clock() - $1::bigint AS until FROM ledger.meta)
@@ -95,7 +95,8 @@ WHERE n.no > $3 AND EXISTS (
     OFFSET 0)
 ORDER BY n.no LIMIT $2";
 
-/// Includes all claims created at the same instant as the last one: the index has no order among them.
+/// Reads the next claims of a consumer beyond its mark, and which of them are open. Includes all claims created at the same
+/// instant as the last one: the index has no order among them.
 pub(super) const UNMARKED_OPEN: &str = concat!(
     "-- ledger.unmarked_open
 WITH passed AS MATERIALIZED (
@@ -114,7 +115,7 @@ FROM (SELECT created_at, key FROM passed ORDER BY created_at DESC, key DESC LIMI
 LEFT JOIN passed o ON o.open"
 );
 
-/// Keeps the version: nothing that a client can see changes.
+/// Adds open claims to the index of open entries. Keeps their version: nothing that a client can see changes.
 pub(super) const MARK: &str = concat!(
     "-- ledger.mark
 UPDATE ledger.entries e SET attention = ",

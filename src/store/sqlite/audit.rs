@@ -13,13 +13,14 @@ INSERT INTO audit (request_id, at, actor, action, consumer, key, reason, before,
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT (request_id) DO NOTHING";
 
-/// By the current form of the id, or by the form from before request ids belonged to consumers.
+/// Finds an event by the current form of its id, or by the form from before request ids belonged to consumers.
 pub(super) const AUDITED: &str = "\
 -- ledger.audited
 SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM audit WHERE request_id IN (?1, ?2) AND consumer = ?3";
 
-/// In the ids of an operation's entries, the prefix is followed by the 32 digits of a hash, all of which sort below the tilde.
+/// Counts the events of the entries that an operation redrove. In their ids, the prefix is followed by the 32 digits of a hash,
+/// all of which sort below the tilde.
 pub(super) const COUNT_REDRIVEN: &str = "\
 -- ledger.count_redriven
 SELECT count(*) FROM audit

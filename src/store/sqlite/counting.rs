@@ -15,7 +15,7 @@ SELECT n.name FROM consumers n
 WHERE n.name > ?1 AND EXISTS (SELECT 1 FROM entries e WHERE e.consumer = n.no)
 ORDER BY n.name LIMIT ?2";
 
-/// The entries in one state, oldest first. Reads at most ?5 + 1 entries of each state.
+/// Counts the entries in one state, oldest first. Reads at most ?5 + 1 entries of each state.
 pub(super) const SUMMARY: &str = concat!(
     "-- ledger.summary
 SELECT e.attention AS state, e.cause, count(*) AS count, min(e.created_at) AS oldest,
@@ -39,7 +39,7 @@ ORDER BY 1, 2"
 /// The states that are counted: all but COMPLETED.
 const COUNTED: [i16; 5] = [RECEIVED, IN_PROGRESS, FAILED_RETRYABLE, FAILED_TERMINAL, PARKED];
 
-/// Doubled effects, by their index.
+/// Counts doubled effects, by their index.
 pub(super) const DOUBLED: &str = "\
 -- ledger.doubled
 SELECT count(*) AS count FROM consumers n CROSS JOIN entries e INDEXED BY entries_doubled
@@ -54,7 +54,7 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM entries LIMIT ?1)) AS entries,
        (SELECT coalesce(max(no), 0) FROM sources) AS sources,
        (SELECT coalesce(max(no), 0) FROM principals) AS principals";
 
-/// The completed entries of a small ledger.
+/// Counts the completed entries of a small ledger.
 pub(super) const COMPLETED: &str = concat!(
     "-- ledger.completed
 SELECT n.name, count(*) AS completed
@@ -63,8 +63,8 @@ FROM entries e CROSS JOIN consumers n ON n.no = e.consumer WHERE e.state = ",
     " GROUP BY n.name"
 );
 
-/// The same for a sample of ?3 rows among the ?2 rows from rowid ?1 on, at rowids that are far from each other and always the
-/// same. A deleted entry leaves its rowid empty.
+/// Counts the completed entries in a sample of ?3 rows among the ?2 rows from rowid ?1 on, at rowids that are far from each other
+/// and always the same. A deleted entry leaves its rowid empty.
 pub(super) const SAMPLED: &str = concat!(
     "-- ledger.sampled
 WITH RECURSIVE place (number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM place WHERE number + 1 < ?3)

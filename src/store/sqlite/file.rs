@@ -236,7 +236,7 @@ impl SqliteFile {
         self.run_in_transaction(opened, access, work).await
     }
 
-    /// `None` if the work is not possible in one trip; then nothing was done.
+    /// Runs the work in one trip. `None` if that is not possible; then nothing was done.
     async fn run_in_one_trip(
         &self,
         Opened { connection, dictionary, meta, .. }: &mut Opened,
@@ -307,7 +307,7 @@ impl SqliteFile {
     }
 }
 
-/// The same work, for a transaction that has begun.
+/// The work of a statement, for a transaction that has begun.
 fn begun_work(work: Arc<RowWork<()>>) -> Work<()> {
     Box::new(move |connection, dictionary, reading| {
         Box::pin(async move { work(connection, dictionary, reading, Mode::InTransaction).await.map(drop) })

@@ -32,12 +32,13 @@ UPDATE consumers SET retention = ?2, window_floor = max(window_floor, ?3), purge
 WHERE name = ?1 AND (?6 OR (retention IS ?4 AND window_floor = ?5))
   AND (retention IS NOT ?2 OR window_floor < ?3)";
 
-/// Consumers without a retention follow the default.
+/// Makes the consumers without their own retention due for the purge: they follow the default.
 pub(super) const DUE_BY_DEFAULT: &str = "\
 -- ledger.due_by_default
 UPDATE consumers SET purge_due = 0, purge_held = 0 WHERE retention IS NULL";
 
-/// The replay runs of a consumer, whose names begin with the consumer's name, follow its retention.
+/// Makes the replay runs of a consumer due for the purge: they follow the consumer's retention. Their names begin with the
+/// consumer's name.
 pub(super) const DUE_BY_CONSUMER: &str = "\
 -- ledger.due_by_consumer
 UPDATE consumers SET purge_due = 0, purge_held = 0 WHERE substr(name, 1, length(?1) + 1) = ?1 || char(31)";
@@ -71,8 +72,8 @@ SELECT replica AS id, speaks, version FROM replicas
 WHERE heard_at >= ?1 AND speaks < ?2
 ORDER BY speaks, replica LIMIT ?3";
 
-/// A run ends before the first of its entries can be purged, and never reopens. The end is never set in the past: until every
-/// server knows of it, the purge leaves the run's entries.
+/// Ends runs sooner whose consumer has a shorter retention now. A run ends before the first of its entries can be purged, and
+/// never reopens. The end is never set in the past: until every server knows of it, the purge leaves the run's entries.
 pub(super) const REPLAYS_SHORTEN: &str = "\
 -- ledger.replays_shorten
 UPDATE replay_runs SET ends_at = min(ends_at, max(?1, created_at + coalesce(

@@ -29,7 +29,8 @@ UPDATE consumers
 SET purge_held = 0, purge_due = ?3, purge_passed = ?4, purge_again = ?5, purge_again_due = ?6
 WHERE no = ?1 AND purge_held = ?2";
 
-/// Entries created at the same instant have no order in the index, so they are returned together.
+/// Reads a consumer's entries in the order of their creation. Entries created at the same instant have no
+/// order in the index, so they are returned together.
 pub(super) const CREATED: &str = concat!(
     "-- ledger.created
 SELECT ",

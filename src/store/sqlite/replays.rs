@@ -44,7 +44,8 @@ pub(super) const REPLAY_SWEEP: &str = "\
 -- ledger.replay_sweep
 UPDATE replay_runs SET swept_at = ?3 WHERE consumer = ?1 AND name = ?2 AND swept_at IS NULL";
 
-/// A run that has ended grants nothing, so a run without entries stays without entries.
+/// Marks runs that have ended and have no entries as swept. A run that has ended grants nothing, so a run
+/// without entries stays without entries.
 pub(super) const REPLAYS_SWEEP_EMPTY: &str = "\
 -- ledger.replays_sweep_empty
 UPDATE replay_runs SET swept_at = ?2

@@ -8,7 +8,7 @@ pub(super) const SCHEMA: &str = "\
 -- ledger.schema
 SELECT serves_from, level, (SELECT coalesce(max(version), 0) FROM migrations WHERE success) FROM meta";
 
-/// A file without the column has format 1.
+/// Whether the file has a column for its key format (without it the format is 1), and whether it has entries.
 pub(super) const SAYS_KEY_FORMAT: &str = "\
 -- ledger.says_key_format
 SELECT count(*) > 0, EXISTS (SELECT 1 FROM entries) FROM pragma_table_info('meta') WHERE name = 'key_format'";
@@ -52,7 +52,7 @@ pub(super) const COUNTED: &str = "\
 -- ledger.counted
 SELECT user_version FROM pragma_user_version";
 
-/// The number is appended.
+/// Sets the number of heartbeats in the file, which is appended to the text.
 pub(super) const COUNT: &str = "\
 -- ledger.count
 PRAGMA user_version = ";
@@ -62,7 +62,7 @@ pub(super) const MARKED: &str = "\
 -- ledger.marked
 SELECT application_id FROM pragma_application_id";
 
-/// The mark is appended.
+/// Sets the mark in the header of the file, which is appended to the text.
 pub(super) const MARK: &str = "\
 -- ledger.mark
 PRAGMA application_id = ";
@@ -72,12 +72,12 @@ pub(super) const COPY: &str = "\
 -- ledger.copy
 VACUUM INTO ?1";
 
-/// `ok`, or what is wrong with the pages of the file.
+/// Checks the pages of the file: returns `ok`, or what is wrong with them.
 pub(super) const SOUND: &str = "\
 -- ledger.sound
 PRAGMA quick_check(1)";
 
-/// Changes nothing, and fails if the file is not writable; BEGIN IMMEDIATE does not fail then.
+/// A write that changes nothing, and fails if the file is not writable; BEGIN IMMEDIATE does not fail then.
 pub(super) const TRY_TO_WRITE: &str = "\
 -- ledger.try_to_write
 UPDATE meta SET level = level";

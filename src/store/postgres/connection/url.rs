@@ -20,7 +20,7 @@ const ATTRIBUTES: [&str; 2] = ["read-write", "primary"];
 const UNENCODED: &str = "has a sign that a password must not have as it is, or an @ in the name of a database: \
                          / ? # @ & and % are written %2F %3F %23 %40 %26 and %25";
 
-/// The same, if the cause can also be another mistake.
+/// The fault of a URL whose password may contain such a character, or that has another mistake.
 const UNKNOWN: &str = "has an option without a value, or one that libpq does not know behind the password or with an @; or \
                        the password has a sign that it must not have as it is: / ? # @ & and % are written %2F %3F \
                        %23 %40 %26 and %25";
@@ -235,7 +235,7 @@ fn decoded(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "has percent-encoded bytes that are not UTF-8".into())
 }
 
-/// The same for a part that appears in logs.
+/// Percent-decodes a part of a URL that appears in logs: it must not have control characters.
 fn plain(name: &str, text: &str) -> Result<String, String> {
     let text = decoded(text)?;
     if text.contains(char::is_control) { Err(format!("{name}: has a control character")) } else { Ok(text) }
