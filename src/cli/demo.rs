@@ -126,7 +126,7 @@ fn line<M: Message>(
     client.output.line(&format!("{call:<9} -> {verdict:<12} {:<13} {why}", enums::advice(advice)))
 }
 
-/// The verdict is not the expected one, for example because of the consumer's policy or quota.
+/// Reports a verdict that is not the expected one, for example because of the consumer's policy or quota.
 fn unexpected(client: &Client, answer: &proto::ClaimResponse) -> Result<Exit, Problem> {
     let text = super::json::text("ClaimResponse", answer)?;
     let problem =

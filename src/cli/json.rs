@@ -23,12 +23,12 @@ pub(super) fn value<M: Message>(name: &str, message: &M) -> Result<serde_json::V
     made().map_err(|error: String| Problem::failed(format!("the answer cannot be written as JSON: {error}")))
 }
 
-/// The same as a text in one line.
+/// The message as JSON text in one line.
 pub(super) fn text<M: Message>(name: &str, message: &M) -> Result<String, Problem> {
     value(name, message).map(|value| value.to_string())
 }
 
-/// The same; a dry run is marked as such.
+/// The message as JSON text in one line, with a mark if it is the answer to a dry run.
 pub(super) fn marked<M: Message>(name: &str, message: &M, dry_run: bool) -> Result<String, Problem> {
     let mut value = value(name, message)?;
     if let (true, Some(object)) = (dry_run, value.as_object_mut()) {

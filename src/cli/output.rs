@@ -76,13 +76,13 @@ impl Output {
         Output { json, colors, terminal, tables, unread: Unread::GoesOn }
     }
 
-    /// Without colours, for machines.
+    /// Output without colours, for machines.
     pub(crate) fn plain() -> Output {
         Output { json: false, colors: false, terminal: false, tables: Tables::Wide, unread: Unread::GoesOn }
     }
 
-    /// For a command that only lists, page after page: a standard output that is closed or full ends it.
-    /// Every other command goes on to its end, and exits as if its answer had been read.
+    /// Output of a command that only lists, page after page: a standard output that is closed or full ends
+    /// it. Every other command goes on to its end, and exits as if its answer had been read.
     pub(crate) fn listing(self) -> Output {
         Output { unread: Unread::Ends, ..self }
     }
@@ -138,7 +138,7 @@ impl Output {
         }
     }
 
-    /// A message as canonical proto3 JSON, in one line.
+    /// Prints a message as canonical proto3 JSON, in one line.
     pub(crate) fn message<M: Message>(self, name: &str, message: &M) -> Result<(), Problem> {
         self.line(&json::text(name, message)?)
     }

@@ -83,7 +83,7 @@ impl Problem {
         Problem { next: Some(next.into()), ..self }
     }
 
-    /// A refusal that `--force` would have avoided, if it is one.
+    /// Suggests `--force` if the problem is a refusal that it would have avoided.
     pub(crate) fn forcible(self) -> Problem {
         if self.reason != Some(ErrorReason::StateNotAllowed) {
             return self;

@@ -74,7 +74,7 @@ where
     }
 }
 
-/// The refusal is for load: the identical call helps later.
+/// Whether the server refused the call for load: the identical call helps later.
 fn is_refused_for_load(status: &Status) -> bool {
     let load = [ErrorReason::Overloaded, ErrorReason::QuotaExceeded];
     reason(status).is_some_and(|(_, reason)| load.contains(&reason))

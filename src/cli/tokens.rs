@@ -53,7 +53,7 @@ impl Command {
     }
 }
 
-/// The present offset and clock; nothing is changed.
+/// Fetches the present offset and clock; nothing is changed.
 async fn look(client: &Client, admin: &mut Admin) -> Result<proto::RaiseTokenOffsetResponse, Problem> {
     let request = proto::RaiseTokenOffsetRequest { validate_only: true, ..Default::default() };
     let answer = admin.raise_token_offset(client.request(request)).await;

@@ -213,7 +213,7 @@ fn silent() -> Problem {
     Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
 }
 
-/// A dry run: the number of entries.
+/// Counts the entries by a dry run.
 async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Result<RedriveCounts, Problem> {
     let mut stream = begin(admin, request).await?;
     let mut tally = RedriveCounts::default();

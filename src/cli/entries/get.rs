@@ -49,7 +49,7 @@ impl Get {
     }
 }
 
-/// The entry.
+/// Fetches the entry.
 pub(super) async fn fetch(
     client: &Client,
     admin: &mut Admin,

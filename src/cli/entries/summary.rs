@@ -95,7 +95,7 @@ fn redraw(output: Output, lines: &[String], drawn: usize) -> Result<(), Problem>
     lines.iter().try_for_each(|line| output.line(line))
 }
 
-/// All pages as one answer.
+/// Fetches all pages, as one answer.
 async fn fetch(
     client: &Client,
     admin: &mut Admin,

@@ -17,7 +17,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// A row has ended: its successor gets the full number of bytes.
+    /// Gives the next row the full number of bytes: the one before has ended.
     pub(super) fn renew(&self) {
         self.left.store(ROW_BYTES_MAX, Ordering::Relaxed);
     }

@@ -146,8 +146,8 @@ impl Rows {
 }
 
 impl Rows {
-    /// The line to start from is beyond the end. The line after the last one is valid: the whole file was
-    /// read.
+    /// The fault that the line to start from is beyond the end. The line after the last one is valid: the
+    /// whole file was read.
     fn beyond(&self) -> Option<Next> {
         let (Input::Csv(_, _, share) | Input::Jsonl(_, share)) = &self.input;
         let lines = share.lines();

@@ -113,7 +113,7 @@ impl ImportCounts {
     }
 }
 
-/// Only reads and checks the file.
+/// Reads and checks the file, and sends nothing.
 pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> Result<ImportCounts, Broken> {
     let mut tally = ImportCounts::default();
     while let Some(found) = finds.recv().await {

@@ -69,7 +69,8 @@ pub(super) async fn claim(
     not_granted(&answer)
 }
 
-/// By the advice alone, so that the verdict of a newer server is handled correctly too.
+/// What follows from a verdict that is not a grant: by the advice alone, so that the verdict of a newer
+/// server is handled correctly too.
 fn not_granted(answer: &ClaimResponse) -> Result<ClaimOutcome, Problem> {
     let code = match answer.advice() {
         Advice::Ack => DONE,

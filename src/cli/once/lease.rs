@@ -55,7 +55,7 @@ async fn renewed(held: &Held, wanted: Option<Duration>, answered_by: Instant) ->
     Ok(answer.lease.and_then(|lease| Duration::try_from(lease).ok()).unwrap_or_default())
 }
 
-/// The claim belongs to another holder, is closed or was deleted: no repeat changes that.
+/// Whether the claim belongs to another holder, is closed or was deleted: no repeat changes that.
 fn is_lost(status: &Status) -> bool {
     let lost = [
         ErrorReason::LeaseLost,

@@ -223,7 +223,8 @@ impl Run {
         code
     }
 
-    /// An earlier attempt announced its effect, which may have happened: a person must find out.
+    /// Parks the message: an earlier attempt announced its effect, which may have happened, and a person must
+    /// find out.
     async fn park_announced(&self, held: &Held, signals: &mut Signals) -> u8 {
         print_stderr(
             "once: an earlier attempt had announced its effect, which may have happened: the message is parked\n  next: \

@@ -13,8 +13,8 @@ use crate::proto::{
     CompleteRequest, CompleteResponse, ErrorReason, FailRequest, FailureKind, ReleaseRequest,
 };
 
-/// The command is done. `result` is `None` if its output must not be stored. Returns whether the ledger has
-/// the output.
+/// Completes the claim: the command is done. `result` is `None` if its output must not be stored. Returns
+/// whether the ledger has the output.
 ///
 /// # Errors
 /// The ledger did not confirm it.
@@ -48,7 +48,7 @@ fn is_refused_for_its_result(status: &Status) -> bool {
     reason(status).is_some_and(|(_, reason)| refused.contains(&reason))
 }
 
-/// The command has failed.
+/// Fails the attempt: the command has failed.
 ///
 /// # Errors
 /// The ledger did not confirm it.
@@ -68,7 +68,7 @@ pub(super) async fn fail(
     done.await.map(drop).map_err(|status| Problem::of(&status))
 }
 
-/// Nothing was done: the attempt is released.
+/// Releases the attempt: nothing was done.
 ///
 /// # Errors
 /// The ledger did not confirm it.

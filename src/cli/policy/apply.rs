@@ -127,7 +127,7 @@ fn policies(number: usize) -> String {
     counted(number, "policy", "policies")
 }
 
-/// The differences. A policy that the server would refuse is refused before anything is changed.
+/// Computes the differences. A policy that the server would refuse is refused before anything is changed.
 async fn plan(
     client: &Client,
     admin: &mut Admin,

@@ -102,7 +102,7 @@ impl Lint {
     }
 }
 
-/// The policy that the server would make of one of the file, or its refusal.
+/// Asks the server which policy it would make of one of the file. Returns that policy, or the refusals of its fields.
 async fn would_be(
     client: &Client,
     admin: &mut Admin,

@@ -23,7 +23,7 @@ pub(super) struct Observed {
     pub(super) sources: usize,
 }
 
-/// From a consumer's newest completed entries; `None` if it has no such entries.
+/// Samples a consumer's newest completed entries; `None` if it has no such entries.
 pub(super) async fn look(
     client: &Client,
     admin: &mut Admin,
@@ -56,7 +56,8 @@ pub(super) async fn look(
     Ok(figures(took, sources.len()))
 }
 
-/// From the grant to the close by its holder; `None` for entries that operators resolved or imported.
+/// The time from the grant to the close by its holder; `None` for entries that operators resolved or
+/// imported.
 fn duration(entry: &proto::Entry) -> Option<Duration> {
     if entry.closed_by() != proto::ClosedBy::Complete {
         return None;

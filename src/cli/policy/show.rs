@@ -14,7 +14,7 @@ use crate::proto;
 const PAGE: i32 = 500;
 const UNREADABLE: &str = "  a newer version set it, and this server cannot read it";
 
-/// The policy in force.
+/// Fetches the policy in force.
 pub(super) async fn fetch(
     client: &Client,
     admin: &mut Admin,
@@ -25,7 +25,7 @@ pub(super) async fn fetch(
     Ok(found.into_inner().policy.unwrap_or_default())
 }
 
-/// All policies, page by page.
+/// Fetches all policies, page by page.
 pub(super) async fn all(client: &Client, admin: &mut Admin) -> Result<Vec<proto::ConsumerPolicy>, Problem> {
     let mut all = Vec::new();
     let mut page_token = String::new();
@@ -180,7 +180,7 @@ impl History {
         Ok(Exit::Done)
     }
 
-    /// One version more than is shown, to compute the difference to it.
+    /// Fetches one version more than is shown, to compute the difference to it.
     async fn versions(
         &self,
         client: &Client,
