@@ -21,7 +21,7 @@ const EVENT_TYPES_MAX: usize = 20;
 /// The series of one consumer.
 pub(super) struct Consumer {
     pub(super) name: Box<str>,
-    /// An operator has named the consumer.
+    /// Whether an operator has named the consumer.
     by_operator: AtomicBool,
     settlements: Vec<Vec<IntCounter>>,
     attempts: Histogram,

@@ -31,7 +31,7 @@ pub(super) struct EventType {
 /// A value that is counted in series that are made with their first value.
 #[derive(Clone, Copy)]
 pub(super) enum Later {
-    /// This operation ended a claim after this many microseconds.
+    /// An operation with this index ended a claim after this many microseconds.
     Held(usize, i64),
     /// A claim in a replay run got the verdict with this index.
     Replay(usize),

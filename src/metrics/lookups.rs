@@ -14,8 +14,8 @@ use crate::common::misleading::visible;
 use crate::domain::Key;
 
 impl Consumers {
-    /// Whose look-up it is. Until its first answer, a consumer without series for look-ups counts as one of
-    /// the others.
+    /// The consumer and event type under which a look-up counts. Until its first answer, a consumer without
+    /// series for look-ups counts as one of the others.
     pub(super) fn lookup_owner(&self, key: &Key) -> SeriesOwner {
         let who = self.who(key, "");
         if who.consumer.has_lookups() {

@@ -74,7 +74,7 @@ struct Inner {
 }
 
 impl Metrics {
-    /// With every count at zero.
+    /// Makes the metrics, with every count at zero.
     ///
     /// # Errors
     /// Two metrics have one name, or a name is invalid: a bug, which any test of this finds.
@@ -82,7 +82,7 @@ impl Metrics {
         Metrics::counting(true)
     }
 
-    /// For a server without a metrics endpoint: calls and statements are not counted.
+    /// Makes the metrics of a server without a metrics endpoint: calls and statements are not counted.
     ///
     /// # Errors
     /// As those of [`Metrics::new`].
@@ -114,7 +114,7 @@ impl Metrics {
         Ok(Metrics { inner: Arc::new(inner) })
     }
 
-    /// Whether a metrics endpoint exposes them.
+    /// Whether a metrics endpoint exposes the metrics.
     pub(crate) fn are_seen(&self) -> bool {
         self.inner.counts
     }
@@ -144,7 +144,7 @@ impl Metrics {
         }
     }
 
-    /// The counts of calls of a server with these methods.
+    /// Makes the counts of calls of a server with these methods.
     ///
     /// # Errors
     /// They were made before.
@@ -245,7 +245,7 @@ impl Metrics {
         self.inner.entries.took(time);
     }
 
-    /// The number of names that the store keeps.
+    /// Shows the number of names that the store keeps.
     pub(crate) fn names_counted(&self, stored: &NameCounts) {
         self.inner.entries.names(stored);
     }

@@ -40,7 +40,7 @@ pub(super) struct SeriesOwner {
     pub(super) event_type_name: Box<str>,
     pub(super) consumer: Arc<Consumer>,
     pub(super) event_type: Arc<EventType>,
-    /// Both have their own series.
+    /// Whether both the consumer and the event type have their own series.
     pub(super) named: bool,
 }
 

@@ -38,7 +38,7 @@ impl Refusals {
         }
     }
 
-    /// Counts the same refusal of this many commands.
+    /// Counts the refusal of this many commands for the same reason.
     pub(super) fn all_refused(&self, rejection: &Rejection, commands: usize) {
         count(&self.reasons, rejection.reason, commands);
     }

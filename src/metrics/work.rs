@@ -130,7 +130,7 @@ impl Work {
         }
     }
 
-    /// A statement failed.
+    /// Counts a statement that failed.
     pub(crate) fn failed(&self, statement: Statement, kind: &'static str) {
         if let Ok(count) = self.failures.get_metric_with_label_values(&[statement.name(), kind]) {
             count.inc();
