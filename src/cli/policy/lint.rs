@@ -102,7 +102,8 @@ impl Lint {
     }
 }
 
-/// Asks the server which policy it would make of one of the file. Returns that policy, or the refusals of its fields.
+/// Asks the server which policy it would make of one of the file. Returns that policy, or the refusals of its
+/// fields.
 async fn would_be(
     client: &Client,
     admin: &mut Admin,

@@ -12,8 +12,8 @@ pub(super) const HOLDS: &str = "\
 -- ledger.holds
 SELECT prefix, created_at, actor, reason FROM ledger.holds ORDER BY prefix";
 
-/// Raises epoch and level before a hold is added. The row of `meta` stays locked until the commit, so that concurrent operators cannot
-/// exceed the maximum number of holds.
+/// Raises epoch and level before a hold is added. The row of `meta` stays locked until the commit, so that concurrent operators
+/// cannot exceed the maximum number of holds.
 pub(super) const HOLD_BEGIN: &str = "\
 -- ledger.hold_begin
 UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock()), level = greatest(level, $2)

@@ -23,8 +23,8 @@ pub(super) const REPLAY_RUNS_OF: &str = "\
 SELECT consumer, name, mode, created_at, ends_at, closed_at, actor, reason FROM ledger.replay_runs
 WHERE consumer = $1 AND name > $2 ORDER BY name LIMIT $3";
 
-/// Raises epoch and level before a run is added. The row of `meta` stays locked until the commit: a change of policy that could end the
-/// run sooner is committed either before, and then no run is added, or afterwards, and then sees the run.
+/// Raises epoch and level before a run is added. The row of `meta` stays locked until the commit: a change of policy that could
+/// end the run sooner is committed either before, and then no run is added, or afterwards, and then sees the run.
 pub(super) const REPLAY_BEGIN: &str = "\
 -- ledger.replay_begin
 UPDATE ledger.meta SET policy_epoch = greatest(policy_epoch + 1, ledger.clock()), level = greatest(level, $2)
