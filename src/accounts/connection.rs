@@ -243,7 +243,7 @@ impl ConnectionAccount {
         }
     }
 
-    /// A call has ended, and all of its answer was taken.
+    /// Removes a call that has ended, and whose client has taken all of the answer.
     pub(super) fn ended(&self, number: usize) {
         let mut calls = self.calls();
         calls.all.try_remove(number);

@@ -29,14 +29,14 @@ pub(super) fn server(max: usize) -> Rejection {
     ))
 }
 
-/// Its owner holds as much as it leaves free for all others.
+/// The refusal of a request whose owner holds as many bytes as it leaves free for all others.
 pub(super) fn others(owner: &str) -> Rejection {
     requests(&format!(
         "the requests under way of {owner} would leave less room (server_bytes_max) for others than they take"
     ))
 }
 
-/// The stream of a call was reset, while a separate task still reads the request.
+/// The refusal of a call whose stream was reset, while a separate task still reads the request.
 pub(super) fn reset() -> Rejection {
     Rejection::new(
         Reason::Cancelled,
@@ -75,14 +75,14 @@ pub(super) fn stalled(stall_max: Duration) -> Rejection {
     )
 }
 
-/// A unary call with more than one message.
+/// The refusal of a unary call with more than one message.
 pub(super) fn second_message() -> Rejection {
     let description =
         "has more than one message, and the call takes one; nothing was changed: send one call for each";
     Rejection::invalid(vec![Violation { field: "request".to_owned(), description: description.to_owned() }])
 }
 
-/// A message is too large.
+/// The refusal of a message that is too large.
 pub(crate) fn too_large(bytes_max: usize) -> Rejection {
     Rejection::new(
         Reason::TooLarge,
@@ -93,7 +93,7 @@ pub(crate) fn too_large(bytes_max: usize) -> Rejection {
     )
 }
 
-/// The headers of a call are too large.
+/// The refusal of a call whose headers are too large.
 pub(crate) fn headers(bytes: usize, max: usize) -> Rejection {
     Rejection::new(
         Reason::TooLarge,

@@ -206,7 +206,7 @@ where
 
 /// A body that is drained when this is dropped.
 pub(crate) struct BodyDrain<B: Readable> {
-    /// Until it is dropped.
+    /// The body; `None` once this is dropped.
     body: Option<B>,
     connection: Arc<ConnectionAccount>,
 }

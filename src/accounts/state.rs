@@ -13,11 +13,11 @@ use super::progress::TransferProgress;
 /// Why the sweep ends the request of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfinished {
-    /// It did not arrive in time.
+    /// The request did not arrive in time.
     Stalled = 1,
-    /// All requests together have too many bytes, and its owner's have most.
+    /// All requests together have too many bytes, and those of the call's owner most of them.
     Full = 2,
-    /// Its stream was reset.
+    /// The stream of the call was reset.
     Reset = 3,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct CallState {
     pub(super) owner: Arc<Owner>,
     pub(super) settles: bool,
     pub(super) requests: AtomicUsize,
-    /// Of these, the bytes of the message that arrives, or arrived last.
+    /// Of `requests`, the bytes of the message that arrives, or arrived last.
     pub(super) message: AtomicUsize,
     pub(super) answers: AtomicUsize,
     pub(super) receiving: TransferProgress,
@@ -57,12 +57,12 @@ impl CallState {
         }
     }
 
-    /// Bytes of its request, and the fixed charge of the call.
+    /// Bytes of the call's request, and the fixed charge of the call.
     pub(super) fn request_bytes(&self) -> usize {
         self.requests.load(Relaxed)
     }
 
-    /// Bytes of its answer that the client has not taken.
+    /// Bytes of the call's answer that the client has not taken.
     pub(super) fn answer_bytes(&self) -> usize {
         self.answers.load(Acquire)
     }
@@ -96,7 +96,7 @@ impl CallState {
         self.was_reset.load(Relaxed)
     }
 
-    /// Notes that its stream is reset.
+    /// Records that the stream of the call is reset.
     pub(super) fn set_reset(&self) {
         self.was_reset.store(true, Relaxed);
     }

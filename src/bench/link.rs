@@ -134,7 +134,7 @@ pub(super) struct Link {
     /// The client's credential.
     authorization: Option<HeaderValue>,
     timeout: Duration,
-    /// The same, as the header that the server reads.
+    /// `timeout` as the header that the server reads.
     deadline: HeaderValue,
 }
 

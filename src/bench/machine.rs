@@ -30,7 +30,7 @@ pub(super) struct Usage {
 pub(super) struct Load {
     /// The CPU time of this process.
     pub(super) own: Duration,
-    /// The same, in cores.
+    /// The CPU time of this process, in cores.
     pub(super) client: f64,
     /// The number of cores that this process can use: at most its number of threads.
     pub(super) usable: f64,

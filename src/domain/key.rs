@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// It is a stored format.
+    /// The hash of a key is a stored format.
     #[test]
     fn key_hash_never_changes() {
         for (id, hash) in [

@@ -168,7 +168,7 @@ mod tests {
         of(id).map(|[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// It is a stored format.
+    /// The place of an id is a stored format.
     #[test]
     fn place_of_an_id_never_changes() {
         let made = Some(0x017f_22e2_79b0);

@@ -48,7 +48,7 @@ pub enum Reply {
         retry_after: Option<Span>,
         /// The number of attempts left; `None` if unlimited.
         attempts_left: Option<i32>,
-        /// The same had been recorded before.
+        /// Whether the same settlement had been recorded before.
         replayed: bool,
     },
     /// To Release.

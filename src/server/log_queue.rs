@@ -38,9 +38,9 @@ pub(super) struct LogQueue(Arc<QueueState>);
 
 struct QueueState {
     state: Mutex<Backlog>,
-    /// A line was added.
+    /// Notified when a line was added.
     added: Condvar,
-    /// All lines were written.
+    /// Notified when all lines were written.
     written: Condvar,
 }
 

@@ -163,7 +163,7 @@ impl<'a> FieldChecks<'a> {
         self.own_key(key.cloned())
     }
 
-    /// The same, for a key that need not be copied.
+    /// Checks a key that need not be copied.
     pub(super) fn own_key(&mut self, key: Option<proto::EntryKey>) -> Option<Key> {
         let Some(proto::EntryKey { consumer, source, id, replay_run }) = key else {
             self.wrong("key", "is missing: set consumer, source and id");
@@ -214,7 +214,8 @@ impl<'a> FieldChecks<'a> {
         self.no_slash(field, value);
     }
 
-    /// The same where the id is optional.
+    /// Checks the id of an operator's request that may be empty. A slash is not allowed, as in
+    /// [`Self::request_id`].
     pub(crate) fn spare_request_id(&mut self, field: &str, value: &str, max: usize) {
         self.text(field, value, max);
         self.no_slash(field, value);

@@ -214,7 +214,7 @@ impl AuthenticatedCaller {
         self.has(self.rpc.map(|rpc| rpc.needs), Whose::Consumer(consumer))
     }
 
-    /// The same, without a refusal and without counting.
+    /// Whether the caller has the RPC's right for this consumer: without a refusal, and without counting one.
     pub(crate) fn may(&self, consumer: &str) -> bool {
         self.rpc.is_some_and(|rpc| self.identity.may(rpc.needs, Whose::Consumer(consumer)))
     }

@@ -160,7 +160,7 @@ pub(super) const INSERT_ONE: &str = concat!(
     "\n    RETURNING e.created_at, e.token"
 );
 
-/// The same as an optimistic insert: it fails on a conflict.
+/// Inserts a single row as an optimistic insert, which fails on a conflict.
 pub(super) const INSERT_NEW_ONE: &str =
     concat!(first_grants!("insert_new_one", one, "\n", ""), "\n    RETURNING e.created_at, e.token");
 
