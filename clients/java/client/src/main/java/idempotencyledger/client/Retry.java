@@ -38,6 +38,17 @@ public class Retry extends Steer {
   /**
    * The next attempt is due after this time.
    *
+   * @param reason why, for operators: no payload, no secret
+   * @param after 0 s to 30 days
+   * @throws InvalidFieldException where it is not within these bounds
+   */
+  public Retry(String reason, Duration after) {
+    this(reason, after, null);
+  }
+
+  /**
+   * The next attempt is due after this time.
+   *
    * @param reason why, for operators: no payload, no secret; null: the name of the class
    * @param after 0 s to 30 days; null: the back-off of the consumer's policy
    * @param cause the error behind it, for the application's log, or null
