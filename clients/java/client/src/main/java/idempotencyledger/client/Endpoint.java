@@ -131,7 +131,8 @@ record Endpoint(
     }
     if (!address.matches("[^:/\\s]+:[0-9]{1,5}|\\[[0-9a-fA-F:.]+\\]:[0-9]{1,5}")) {
       throw new InvalidFieldException(
-          "endpoint", "is not HOST:PORT, http(s)://HOST:PORT or a gRPC target");
+          "endpoint",
+          "\"" + endpoint + "\" is not HOST:PORT, http(s)://HOST:PORT or a target of gRPC");
     }
     return "dns:///" + address;
   }

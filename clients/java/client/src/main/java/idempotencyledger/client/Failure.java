@@ -38,7 +38,20 @@ record Failure(String code, String reason, String advice, long retryAfter, Strin
         trailers.get(REASON),
         trailers.get(ADVICE),
         millis(trailers.get(RETRY_AFTER)),
-        text.substring(0, Math.min(text.length(), TEXT_LENGTH)));
+        line(text));
+  }
+
+  /** The same; a text that is not the ledger's begins with the endpoint that was called. */
+  Failure of(String endpoint) {
+    return reason == null
+        ? new Failure(code, null, advice, retryAfter, line(endpoint + ": " + text))
+        : this;
+  }
+
+  /** One line, without the stack traces that gRPC puts into its texts. */
+  private static String line(String text) {
+    String one = text.replaceAll("\\R\\s+at .*", "").replaceAll("\\s+", " ").strip();
+    return one.substring(0, Math.min(one.length(), TEXT_LENGTH));
   }
 
   /** It is unknown whether the call was applied: only its repeat finds out. */

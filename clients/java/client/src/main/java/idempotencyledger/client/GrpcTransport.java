@@ -25,12 +25,14 @@ final class GrpcTransport implements Transport {
   private static final long LONGEST_PAUSE = TimeUnit.SECONDS.toNanos(2);
 
   private final ManagedChannel channel;
+  private final String target;
   private final CallOptions options;
   private final Telemetry telemetry;
   private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
 
   GrpcTransport(Endpoint endpoint, Telemetry telemetry) {
     this.channel = endpoint.channel();
+    this.target = endpoint.target();
     this.options =
         endpoint.tokenFile() == null
             ? CallOptions.DEFAULT
@@ -56,11 +58,11 @@ final class GrpcTransport implements Transport {
           .run(
               () ->
                   ClientCalls.asyncUnaryCall(
-                      traced().newCall(method, complete), request, new Observer<>(answer)));
+                      traced().newCall(method, complete), request, new Observer<>(answer, target)));
     } catch (
         RuntimeException
             error) { // Of a propagator, for example: an effect may have happened before this call.
-      answer.completeExceptionally(new CallFailed(Failure.of(error)));
+      answer.completeExceptionally(new CallFailed(Failure.of(error).of(target)));
     }
     return answer;
   }
@@ -99,7 +101,8 @@ final class GrpcTransport implements Transport {
     channel.shutdown();
   }
 
-  private record Observer<R>(CompletableFuture<R> answer) implements StreamObserver<R> {
+  private record Observer<R>(CompletableFuture<R> answer, String target)
+      implements StreamObserver<R> {
     @Override
     public void onNext(R message) {
       answer.complete(message);
@@ -107,7 +110,7 @@ final class GrpcTransport implements Transport {
 
     @Override
     public void onError(Throwable error) {
-      answer.completeExceptionally(new CallFailed(Failure.of(error)));
+      answer.completeExceptionally(new CallFailed(Failure.of(error).of(target)));
     }
 
     @Override
@@ -115,7 +118,7 @@ final class GrpcTransport implements Transport {
       // Without a message the call has ended with an error of gRPC; this is for a server that
       // breaks the protocol.
       answer.completeExceptionally(
-          new CallFailed(Failure.of(Status.INTERNAL.asRuntimeException())));
+          new CallFailed(Failure.of(Status.INTERNAL.asRuntimeException()).of(target)));
     }
   }
 }

@@ -158,7 +158,8 @@ public final class Outcome {
   }
 
   /**
-   * What the error of a call said, for people: a field at fault, or why no server was reached.
+   * What the error of a call said, for people: a field at fault with its bound, or the endpoint and
+   * why it did not answer.
    *
    * @return the text, at most 500 characters; empty where no call ended with an error
    */
