@@ -264,6 +264,7 @@ public final class Ledger implements AutoCloseable {
             fault ->
                 Outcome.later("INVALID_FIELD")
                     .withAdvice(Advice.DEAD_LETTER, Duration.ZERO)
+                    .withReason("INVALID_FIELD", fault.getMessage())
                     .withError(fault))
         .map(outcome -> new Begun(null, outcome))
         .orElseGet(() -> Course.begin(world, transport, request, stopping, repeatAnnounced));

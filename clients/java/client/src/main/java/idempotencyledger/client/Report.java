@@ -27,7 +27,8 @@ final class Report {
   }
 
   /**
-   * Logs a call that was refused or not answered, and an error of a handler that does not steer.
+   * Logs a call that was refused or not answered, an error of a handler that does not steer, and
+   * one of the guard.
    */
   void outcome(Outcome outcome) {
     if (!outcome.detail().isEmpty()) {
@@ -36,9 +37,25 @@ final class Report {
     }
     outcome
         .error()
-        .filter(error -> !(error instanceof Steer))
-        .map(error -> error.getClass().getName())
-        .ifPresent(name -> warn(name, name + " was thrown: " + outcome.advice()));
+        .filter(error -> !(error instanceof Steer) || ofGuard(error))
+        // The fault of a key is logged above.
+        .filter(error -> !outcome.detail().equals(error.getMessage()))
+        .ifPresent(
+            error -> {
+              String name = error.getClass().getName();
+              warn(name, name + " was thrown" + own(error) + ": " + outcome.advice());
+            });
+  }
+
+  /** The message is delivered again and again while no person mends the cause. */
+  private static boolean ofGuard(Throwable error) {
+    return error instanceof Undecided || error instanceof WrongRow;
+  }
+
+  /** The text of an error that this package has made, which quotes nothing of a message. */
+  private static String own(Throwable error) {
+    boolean own = ofGuard(error) || error instanceof InvalidFieldException;
+    return own ? " (" + error.getMessage() + ")" : "";
   }
 
   void warn(String kind, String what) {
