@@ -97,6 +97,23 @@ enum Dialect {
         return false;
       }
       throw error;
+    } catch (SQLException error) {
+      if (missesTable(error)) {
+        String file = "idempotencyledger/client/guard/" + name().toLowerCase(Locale.ROOT) + ".sql";
+        throw new Undecided(
+            "the database has no table effect_guard; run " + file + " of the jar in it", error);
+      }
+      throw error;
     }
+  }
+
+  /** Whether the statement failed because its table is missing, or is not in the search path. */
+  private boolean missesTable(SQLException error) {
+    return switch (this) {
+      case POSTGRES -> "42P01".equals(error.getSQLState());
+      case MYSQL -> "42S02".equals(error.getSQLState());
+      // Its driver has one code for all errors of a statement.
+      case SQLITE -> String.valueOf(error.getMessage()).contains("no such table: effect_guard");
+    };
   }
 }

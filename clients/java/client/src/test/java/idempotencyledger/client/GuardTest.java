@@ -131,6 +131,17 @@ class GuardTest {
   }
 
   @Test
+  void missing_table_is_named_with_the_file_that_makes_it() throws SQLException {
+    execute("DROP TABLE effect_guard");
+    Undecided error = assertThrows(Undecided.class, () -> Guard.once(connection, claim, this::pay));
+    assertEquals(
+        "the database has no table effect_guard;"
+            + " run idempotencyledger/client/guard/sqlite.sql of the jar in it",
+        error.reason().orElseThrow());
+    assertEquals(0, payments());
+  }
+
+  @Test
   void row_of_another_message_is_not_trusted() throws SQLException {
     Guard.once(connection, claim, this::pay);
     execute("UPDATE effect_guard SET id = 'other'");
