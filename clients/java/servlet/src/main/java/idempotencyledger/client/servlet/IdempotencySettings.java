@@ -32,7 +32,8 @@ public final class IdempotencySettings {
   /**
    * Whose key it is: keys of two tenants never meet.
    *
-   * @param tenant the tenant of a request; by default there is one for all
+   * @param tenant the tenant of a request, never null: such a request fails, since its key might be
+   *     another tenant's; by default there is one for all
    * @return this
    */
   public IdempotencySettings tenant(Function<HttpServletRequest, String> tenant) {

@@ -85,6 +85,12 @@ final class Rules {
   }
 
   private static String encoded(String part) {
+    if (part == null) {
+      throw new InvalidFieldException(
+          "key.source",
+          "IdempotencySettings.tenant or route returned null: return a text for each request, and"
+              + " place the filter after the one that authenticates");
+    }
     if (!StandardCharsets.UTF_8.newEncoder().canEncode(part)) {
       throw new InvalidFieldException(
           "key.source", "is not valid Unicode: it has a lone surrogate");

@@ -41,6 +41,13 @@ class RulesTest {
   }
 
   @Test
+  void source_of_a_null_tenant_is_refused_by_the_setting() {
+    InvalidFieldException error =
+        assertThrows(InvalidFieldException.class, () -> Rules.source(null, "POST", "/orders"));
+    assertTrue(error.getMessage().contains("IdempotencySettings.tenant"), error.getMessage());
+  }
+
+  @Test
   void statuses_say_how_the_claim_is_settled() {
     for (int status : List.of(400, 401, 403, 404, 409, 422, 429)) {
       GiveBack given = (GiveBack) Rules.ending(settings, status, false).orElseThrow();
