@@ -74,6 +74,8 @@ pub(crate) struct Hold {
     /// One settlement at a time; what the first one came to, after which nothing else is sent.
     pub(crate) settling: tokio::sync::Mutex<()>,
     pub(crate) settled: OnceLock<Outcome>,
+    /// Why the guard could not decide, for the log.
+    pub(crate) guard_fault: OnceLock<String>,
 }
 
 impl Hold {
@@ -98,6 +100,7 @@ impl Hold {
             loss: watch::Sender::new(Loss::default()),
             settling: tokio::sync::Mutex::new(()),
             settled: OnceLock::new(),
+            guard_fault: OnceLock::new(),
         }
     }
 

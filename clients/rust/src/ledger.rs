@@ -186,6 +186,9 @@ impl Inner {
         if let Some(name) = unexpected {
             self.report.unexpected(&name, &outcome);
         }
+        if let Some(reason) = hold.guard_fault.get() {
+            self.report.guard(reason, &outcome);
+        }
         outcome
     }
 

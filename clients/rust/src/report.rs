@@ -39,6 +39,11 @@ impl Report {
         self.warn(name, &format!("a handler ended with {name}"), outcome.advice.name());
     }
 
+    /// Logs why the guard of a handler could not decide.
+    pub(crate) fn guard(&self, reason: &str, outcome: &Outcome) {
+        self.warn(reason, &format!("the guard: {reason}"), outcome.advice.name());
+    }
+
     fn warn(&self, kind: &str, what: &str, advice: &str) {
         if let Some(suppressed) = self.due(kind) {
             let before =

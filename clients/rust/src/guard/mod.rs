@@ -7,10 +7,11 @@
 //! ```no_run
 //! # #[cfg(feature = "guard-sqlite")]
 //! # async fn paid(pool: sqlx::SqlitePool, ledger: idempotency_ledger_client::Ledger) -> Result<(), Box<dyn std::error::Error>> {
-//! use idempotency_ledger_client::{Key, guard};
+//! use idempotency_ledger_client::{Key, Steer, guard};
 //!
 //! let outcome = ledger.process(Key::of("shop", "1"), async move |claim| {
-//!     let mut connection = pool.acquire().await?;
+//!     // Without a connection the effect has not begun. The error itself, by `?`, would park the message.
+//!     let mut connection = pool.acquire().await.map_err(|_| Steer::retry())?;
 //!     guard::once(&mut *connection, &claim, async |database| {
 //!         sqlx::query("INSERT INTO payments (id, amount) VALUES (1, 42)").execute(database).await?;
 //!         Ok("receipt")
@@ -59,6 +60,33 @@ where
     C: GuardConnection,
     R: Into<EffectResult>,
 {
+    attempted(connection, claim, effect).await.map_err(|fault| match fault {
+        Fault::Effect(steer) => steer,
+        Fault::Guard(reason) => {
+            drop(claim.hold.guard_fault.set(reason.clone()));
+            Steer::Doubtful { reason: Some(reason) }
+        }
+    })
+}
+
+/// Why there is no result.
+enum Fault {
+    /// What the effect returned.
+    Effect(Steer),
+    /// The guard could not decide. It is logged with the outcome: the message is delivered again and again while no
+    /// person mends the cause.
+    Guard(String),
+}
+
+async fn attempted<C, R>(
+    connection: &mut C,
+    claim: &Claim,
+    effect: impl AsyncFnOnce(&mut C) -> Result<R, Steer>,
+) -> Result<EffectResult, Fault>
+where
+    C: GuardConnection,
+    R: Into<EffectResult>,
+{
     if connection.is_in_transaction() {
         return Err(in_doubt(
             "the connection has an open transaction: the guard row must be its first statement",
@@ -96,7 +124,7 @@ async fn decided<C, R>(
     transaction: &mut Transaction<'_, C::Database>,
     claim: &Claim,
     effect: impl AsyncFnOnce(&mut C) -> Result<R, Steer>,
-) -> Result<Decided, Steer>
+) -> Result<Decided, Fault>
 where
     C: GuardConnection,
     R: Into<EffectResult>,
@@ -105,13 +133,13 @@ where
     let (hold, idempotency_key) = (&claim.hold, claim.idempotency_key());
     let row = Row { key: &hold.key, idempotency_key, token: claim.token() };
     // The first statement. While another transaction has the row and did not commit, it waits: not for ever.
-    if !connection.insert_new(&row).await.map_err(undecided)? {
+    if !connection.insert_new(&row).await.map_err(not_inserted)? {
         return before(connection, &row).await.map(Decided::Before);
     }
     let result: EffectResult = match effect(connection).await {
         Ok(result) => result.into(),
         Err(Steer::Unexpected(error)) => return Err(unexpected(&error)),
-        Err(steer) => return Err(steer),
+        Err(steer) => return Err(Fault::Effect(steer)),
     };
     if connection.keep(&row, &result.bytes).await.map_err(undecided)? != 1 {
         return Err(in_doubt("the guard row is gone: the effect has ended the guard's transaction"));
@@ -120,7 +148,7 @@ where
 }
 
 /// The result of the attempt that had the effect, if the guard row is that of this very message.
-async fn before<C: GuardConnection>(connection: &mut C, row: &Row<'_>) -> Result<EffectResult, Steer> {
+async fn before<C: GuardConnection>(connection: &mut C, row: &Row<'_>) -> Result<EffectResult, Fault> {
     let Some((names, result)) = connection.read(row).await.map_err(undecided)? else {
         return Err(in_doubt("the guard row was deleted this very moment"));
     };
@@ -132,25 +160,43 @@ async fn before<C: GuardConnection>(connection: &mut C, row: &Row<'_>) -> Result
     Ok(Bytes::from(result).into())
 }
 
-fn in_doubt(reason: &str) -> Steer {
-    Steer::Doubtful { reason: Some(reason.to_owned()) }
+fn in_doubt(reason: &str) -> Fault {
+    Fault::Guard(reason.to_owned())
 }
 
 /// A wait that was too long, a deadlock, a lost connection, a commit without an answer: the next attempt finds out.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn undecided(error: sqlx::Error) -> Steer {
+fn undecided(error: sqlx::Error) -> Fault {
     about(&error)
 }
 
-fn about(error: &sqlx::Error) -> Steer {
+/// The first statement, which names no table but the guard's.
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn not_inserted(error: sqlx::Error) -> Fault {
+    let found = error.as_database_error();
+    let missing = found.is_some_and(|known| match known.code().as_deref() {
+        Some("42P01" | "42S02") => true,
+        // SQLite has one code for all errors of a statement.
+        Some("1") => known.message().contains("no such table: effect_guard"),
+        _ => false,
+    });
+    if missing {
+        return in_doubt(
+            "the database has no table effect_guard; run POSTGRES_TABLE, MYSQL_TABLE or SQLITE_TABLE of the guard in it",
+        );
+    }
+    about(&error)
+}
+
+fn about(error: &sqlx::Error) -> Fault {
     let code = error.as_database_error().and_then(|known| known.code().map(|code| format!("error {code}")));
     in_doubt(&format!("{} of the database", code.as_deref().unwrap_or("an error")))
 }
 
 /// An error of the effect that does not steer.
-fn unexpected(error: &crate::Unexpected) -> Steer {
+fn unexpected(error: &crate::Unexpected) -> Fault {
     match error.error.downcast_ref::<sqlx::Error>() {
         Some(of_database) => about(of_database),
-        None => Steer::Retry { reason: Some(error.name.clone()), after: None },
+        None => Fault::Effect(Steer::Retry { reason: Some(error.name.clone()), after: None }),
     }
 }

@@ -4,6 +4,8 @@ mod balance;
 mod calls;
 mod connection;
 mod delivery;
+#[cfg(feature = "guard-sqlite")]
+mod guard;
 mod hold;
 #[cfg(feature = "http")]
 mod http_rules;
