@@ -179,7 +179,7 @@ pub struct Unexpected {
 }
 
 impl Unexpected {
-    /// The name of the error's type, without its path.
+    /// The name of the error's type: without its path, unless it is `Error`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -199,9 +199,10 @@ impl fmt::Debug for Unexpected {
     }
 }
 
-/// The name of a type without its path and its parameters.
+/// The name of a type without its parameters, and without its path unless it is `Error`: many crates have one.
 pub(crate) fn short_name<T: ?Sized>() -> String {
     let whole = type_name::<T>();
     let bare = whole.split('<').next().unwrap_or(whole);
-    bare.rsplit("::").next().unwrap_or(bare).to_owned()
+    let name = bare.rsplit("::").next().unwrap_or(bare);
+    if name == "Error" { bare.to_owned() } else { name.to_owned() }
 }

@@ -4,6 +4,7 @@ mod balance;
 mod calls;
 mod connection;
 mod delivery;
+mod error;
 #[cfg(feature = "guard-sqlite")]
 mod guard;
 mod hold;
