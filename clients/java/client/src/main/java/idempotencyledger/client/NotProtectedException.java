@@ -11,6 +11,10 @@ public final class NotProtectedException extends LedgerException {
   private static final long serialVersionUID = 1L;
 
   NotProtectedException(String onExpiry) {
-    super("on_expiry of this claim is " + onExpiry + ": an announced effect would not be parked");
+    super(
+        "on_expiry of this claim is "
+            + onExpiry
+            + ": an announced effect would not be parked;"
+            + " set on_expiry = PARK_IF_STARTED in the consumer's policy");
   }
 }

@@ -54,7 +54,10 @@ final class Report {
 
   /** The text of an error that this package has made, which quotes nothing of a message. */
   private static String own(Throwable error) {
-    boolean own = ofGuard(error) || error instanceof InvalidFieldException;
+    boolean own =
+        ofGuard(error)
+            || error instanceof InvalidFieldException
+            || error instanceof NotProtectedException;
     return own ? " (" + error.getMessage() + ")" : "";
   }
 

@@ -83,6 +83,12 @@ class ReportTest {
   }
 
   @Test
+  void announcement_without_protection_is_logged_with_what_to_set() {
+    new Report("c").outcome(Outcome.later(null).withError(new NotProtectedException("RECLAIM")));
+    assertTrue(lines.get(0).contains("set on_expiry = PARK_IF_STARTED"), lines.get(0));
+  }
+
+  @Test
   void errors_of_the_guard_are_logged_with_their_texts() {
     Report report = new Report("c");
     report.outcome(Outcome.later(null).withError(new WrongRow("the guard row has no result")));
