@@ -40,7 +40,10 @@ pub enum ClaimError {
     },
     /// An announcement was refused before it was sent: the claim's policy would not park the message. Set
     /// `on_expiry = "PARK_IF_STARTED"` (or `PARK`) in the consumer's policy. The claim is given back, with a delay of 5 s.
-    #[error("on_expiry of this claim is {on_expiry:?}: an announced effect would not be parked")]
+    #[error(
+        "on_expiry of this claim is {on_expiry:?}: an announced effect would not be parked; \
+         set on_expiry = PARK_IF_STARTED in the consumer's policy"
+    )]
     NotProtected {
         /// What would become of the claim.
         on_expiry: OnExpiry,

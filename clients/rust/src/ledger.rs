@@ -179,6 +179,9 @@ impl Inner {
         let unexpected = match &ending {
             Ending::Steered(Steer::Unexpected(error)) => Some(error.name.clone()),
             Ending::Panicked => Some("panic".to_owned()),
+            // A retry, as those that the application asks for.
+            Ending::Steered(Steer::Claim(ClaimError::AnnouncementFailed { .. })) => None,
+            Ending::Steered(Steer::Claim(error)) => Some(format!("an error of its claim: {error}")),
             Ending::Steered(_) | Ending::Done(_) => None,
         };
         let outcome = finish(hold, ending, self.options.unexpected).await;

@@ -34,7 +34,7 @@ impl Report {
         }
     }
 
-    /// Logs an error of a handler that does not steer, by the name of its type.
+    /// Logs an error of a handler that does not steer, by the name of its type, or by its text if it is the package's.
     pub(crate) fn unexpected(&self, name: &str, outcome: &Outcome) {
         self.warn(name, &format!("a handler ended with {name}"), outcome.advice.name());
     }

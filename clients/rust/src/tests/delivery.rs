@@ -292,3 +292,14 @@ async fn outcomes_are_shown_without_payloads() {
         (Some("NO_ANSWER (UNAVAILABLE)"), "a hop")
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn announcement_without_protection_is_logged_with_what_to_set() {
+    let ledger = Script::of([grant(acquired()), released()]).ledger();
+    let outcome = ledger.process(key(), async |claim| Ok(claim.announce().await?)).await.unwrap();
+    assert_eq!(outcome.reason.as_deref(), Some("NOT_PROTECTED"));
+    let error = ClaimError::NotProtected { on_expiry: OnExpiry::Reclaim }.to_string();
+    assert!(error.ends_with("set on_expiry = PARK_IF_STARTED in the consumer's policy"), "{error}");
+    let logged = ledger.inner.report.due(&format!("an error of its claim: {error}"));
+    assert_eq!(logged, None, "it was not logged");
+}
