@@ -96,9 +96,18 @@ public class IdempotencyLedgerAutoConfiguration {
     DefaultPointcutAdvisor advisor =
         new DefaultPointcutAdvisor(
             AnnotationMatchingPointcut.forMethodAnnotation(Idempotent.class),
-            new IdempotentInterceptor(ledger::getObject, codec::getObject));
+            new IdempotentInterceptor(() -> configured(ledger), codec::getObject));
     advisor.setOrder(AROUND_TRANSACTIONS);
     return advisor;
+  }
+
+  private static Ledger configured(ObjectProvider<Ledger> ledger) {
+    Ledger found = ledger.getIfAvailable();
+    if (found == null) {
+      throw new IllegalStateException(
+          "there is no Ledger: set idempotency-ledger.consumer, or define a bean of that type");
+    }
+    return found;
   }
 
   /** Values as JSON. */
@@ -121,12 +130,13 @@ public class IdempotencyLedgerAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean(IdempotencyFilter.class)
     FilterRegistrationBean<IdempotencyFilter> idempotencyFilter(
-        Ledger ledger,
+        ObjectProvider<Ledger> ledger,
         ObjectProvider<IdempotencySettings> settings,
         IdempotencyLedgerProperties properties) {
       FilterRegistrationBean<IdempotencyFilter> filter =
           new FilterRegistrationBean<>(
-              new IdempotencyFilter(ledger, settings.getIfAvailable(IdempotencySettings::new)));
+              new IdempotencyFilter(
+                  configured(ledger), settings.getIfAvailable(IdempotencySettings::new)));
       filter.setUrlPatterns(properties.http().urlPatterns());
       filter.setOrder(properties.http().order());
       return filter;

@@ -175,6 +175,28 @@ class StarterTest {
   }
 
   @Test
+  void use_without_a_consumer_names_the_property() {
+    String missing = "set idempotency-ledger.consumer";
+    new ApplicationContextRunner()
+        .withConfiguration(CONFIGURATIONS)
+        .withBean(Orders.class)
+        .run(
+            context -> {
+              Orders orders = context.getBean(Orders.class);
+              Exception error = assertThrows(IllegalStateException.class, () -> orders.refund("1"));
+              assertTrue(error.getMessage().contains(missing), error.getMessage());
+            });
+    new WebApplicationContextRunner()
+        .withConfiguration(CONFIGURATIONS)
+        .withPropertyValues("idempotency-ledger.http.enabled=true")
+        .run(
+            context -> {
+              String text = String.valueOf(context.getStartupFailure());
+              assertTrue(text.contains(missing), text);
+            });
+  }
+
+  @Test
   void filter_is_registered_where_it_is_enabled() {
     WebApplicationContextRunner web =
         new WebApplicationContextRunner()
