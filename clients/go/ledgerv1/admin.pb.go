@@ -1685,8 +1685,8 @@ type StateSummary struct {
 	// How long ago the oldest of them was created; with `at_least`, of those that were looked at. Unset for COMPLETED, and
 	// where none of them was found.
 	OldestAge *durationpb.Duration `protobuf:"bytes,5,opt,name=oldest_age,json=oldestAge,proto3" json:"oldest_age,omitempty"`
-	// There are more: of a state with more than 1,000 entries no more are looked at. The metric idempotency_ledger_entries
-	// counts up to 1,000,000.
+	// There are more entries: of a state with more than 1,000 entries no more are read. The metric
+	// idempotency_ledger_entries counts up to 1,000,000.
 	AtLeast       bool `protobuf:"varint,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -2702,22 +2702,22 @@ type isSettlement_Action interface {
 }
 
 type Settlement_Complete struct {
-	// A Complete.
+	// Complete: the effect is done.
 	Complete *CompleteRequest `protobuf:"bytes,1,opt,name=complete,proto3,oneof"`
 }
 
 type Settlement_Fail struct {
-	// A Fail.
+	// Fail: the attempt failed.
 	Fail *FailRequest `protobuf:"bytes,2,opt,name=fail,proto3,oneof"`
 }
 
 type Settlement_Release struct {
-	// A Release.
+	// Release: the claim is given back unused.
 	Release *ReleaseRequest `protobuf:"bytes,3,opt,name=release,proto3,oneof"`
 }
 
 type Settlement_Renew struct {
-	// A Renew.
+	// Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
 	Renew *RenewRequest `protobuf:"bytes,4,opt,name=renew,proto3,oneof"`
 }
 

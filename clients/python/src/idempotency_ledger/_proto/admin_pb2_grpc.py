@@ -6,14 +6,14 @@ from . import admin_pb2 as idempotency_dot_ledger_dot_v1_dot_admin__pb2
 
 
 class AdminServiceStub(object):
-    """AdminService is what operators call: it shows what the ledger holds, and mends it.
+    """AdminService is for operators: it shows the entries and policies of the ledger, and changes them.
 
-    Each change names the version of the entry that the operator looked at (GetEntry tells it), so that nothing
-    is changed that another caller changed meanwhile; a reason; and a request_id that the operator chooses, so
-    that it can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
-    consumer of its request: operators of other consumers may use the same one. Each change is written together
-    with its audit event, or not at all. What a change refuses without `force` it allows with it, and the audit
-    records that.
+    Each change names the version of the entry that the operator looked at (GetEntry returns it), so that an entry
+    which another caller has changed meanwhile is not changed; a reason; and a request_id that the operator chooses, so
+    that the change can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
+    consumer of its request: operators of other consumers may use the same one. Each change is written together with
+    its audit event, or not at all. Where a change needs `force`, the audit records that it was used, except for a
+    deletion.
 
     A page_token is a next_page_token of the same call with the same request, `page_size` aside: at most 2,048 bytes. Any
     other text is refused with INVALID_FIELD.
@@ -149,14 +149,14 @@ class AdminServiceStub(object):
 
 
 class AdminServiceServicer(object):
-    """AdminService is what operators call: it shows what the ledger holds, and mends it.
+    """AdminService is for operators: it shows the entries and policies of the ledger, and changes them.
 
-    Each change names the version of the entry that the operator looked at (GetEntry tells it), so that nothing
-    is changed that another caller changed meanwhile; a reason; and a request_id that the operator chooses, so
-    that it can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
-    consumer of its request: operators of other consumers may use the same one. Each change is written together
-    with its audit event, or not at all. What a change refuses without `force` it allows with it, and the audit
-    records that.
+    Each change names the version of the entry that the operator looked at (GetEntry returns it), so that an entry
+    which another caller has changed meanwhile is not changed; a reason; and a request_id that the operator chooses, so
+    that the change can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
+    consumer of its request: operators of other consumers may use the same one. Each change is written together with
+    its audit event, or not at all. Where a change needs `force`, the audit records that it was used, except for a
+    deletion.
 
     A page_token is a next_page_token of the same call with the same request, `page_size` aside: at most 2,048 bytes. Any
     other text is refused with INVALID_FIELD.
@@ -169,8 +169,8 @@ class AdminServiceServicer(object):
     """
 
     def GetEntry(self, request, context):
-        """GetEntry shows one entry: all that is known of it but its token and claim_id, so that no one can settle a
-        claim with what an operator sees.
+        """GetEntry shows one entry: all of it except its token and claim_id, so that an operator cannot settle a claim with
+        them.
 
         Its own errors: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
         """
@@ -179,10 +179,10 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListEntries(self, request, context):
-        """ListEntries pages through the entries of one consumer in the order of their creation. A page may
-        hold fewer entries than asked for, even none, while there are more: at most 1,000 entries are looked at for one page
-        where the filter leaves some out. Go on until next_page_token is empty. An entry that does not change while the pages
-        are read is shown exactly once if it fits the filter; one that changes is shown once, or not at all.
+        """ListEntries pages through the entries of one consumer in the order of their creation. A page may have fewer
+        entries than requested, even none, although there are more: if the filter excludes entries, at most 1,000 are
+        read for one page. Go on until next_page_token is empty. An entry that does not change while the pages are read
+        is shown exactly once if it matches the filter; one that changes is shown once, or not at all.
 
         Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
         give).
@@ -192,10 +192,11 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SummarizeEntries(self, request, context):
-        """SummarizeEntries counts the entries of one consumer, or of all, by state: those that are stuck, since when, and
-        those that will be soon. Of each state of a consumer counts are exact up to 1,000 entries, and beyond that
-        they say `at_least`: no more entries are looked at, the oldest first. COMPLETED is estimated from a
-        sample in a ledger of more than 4,000 entries; its count has `estimated` set.
+        """SummarizeEntries counts the entries of one consumer, or of a page of all consumers, by state. It shows which entries
+        are stuck, since when, and how many have at most one attempt left before they are parked. In each state of a consumer
+        the count is exact up to 1,000 entries; beyond that no more entries are read, and `at_least` is set. In a ledger of more
+        than 4,000 entries (on Postgres also of more than 4,000 pages) the count of COMPLETED is an estimate from a sample:
+        `estimated` is set.
 
         Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
         """
@@ -204,9 +205,9 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RedriveEntry(self, request, context):
-        """RedriveEntry makes an entry claimable again, now: RECEIVED with no attempts used. The claim that
-        it had is forgotten: its token no longer settles anything. If that claim was never settled,
-        `effect_unknown` tells the next holder so. The checkpoint stays.
+        """RedriveEntry makes an entry claimable again, now: RECEIVED with no attempts used. The claim that it had is
+        forgotten: its token no longer settles anything. If that claim was never settled, the next grant has
+        `effect_unknown`. The checkpoint stays.
 
         Allowed from PARKED, FAILED_TERMINAL, FAILED_RETRYABLE, RECEIVED and an expired IN_PROGRESS; with
         `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not over.
@@ -251,11 +252,11 @@ class AdminServiceServicer(object):
 
         Needs `force` where the effect happened or may have happened, since it would happen again.
 
-        An entry that cannot be read (ENTRY_UNREADABLE) is deleted by `key_hash` and `force`, with the right on all consumers:
-        whose it is cannot be known for certain. Its token does not stand in the way where it is none. A token that is more
-        than a day ahead of the store's clock and its mark is damaged, and a claim may have been granted the one after it:
-        ENTRY_UNREADABLE, until the column is set right. An entry that can be read is refused there with STATE_NOT_ALLOWED:
-        delete it by its key.
+        An entry that cannot be read (ENTRY_UNREADABLE) is deleted by `key_hash` and `force`, with the right on all
+        consumers: its consumer cannot be known for certain. A token that is not valid does not prevent the deletion. A
+        token that is more than a day ahead of the store's clock and its mark is damaged, and a claim may have been
+        granted the one after it: ENTRY_UNREADABLE, until the column is corrected. For an entry that can be read, a
+        deletion by `key_hash` is refused with STATE_NOT_ALLOWED: delete it by its key.
 
         Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the
         last grant, redrive or resolve); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
@@ -265,18 +266,18 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RedriveEntries(self, request, context):
-        """RedriveEntries redrives all entries that fit a filter, one by one, each with its own audit event, at a
-        bounded rate. It takes the entries that were last changed before the operation began: what is parked
-        again meanwhile is left for another operation. Nothing is forced: entries that RedriveEntry would refuse
-        without `force` are refused one by one, and listed as such.
+        """RedriveEntries redrives all entries that fit a filter, one by one, each with its own audit event, at a bounded
+        rate. It takes the entries that were last changed before the operation began: an entry that is parked again
+        meanwhile is left for another operation. Nothing is forced: entries that RedriveEntry would refuse without
+        `force` are refused one by one, and listed as such.
 
         A server works on five pages or entries of bulk redrives and messages of imports at the same time, and on two pages
         of dry runs, shared fairly between principals: while n of them work or wait, each has at most 5/n places, and at
         least one. An operation that waits for its rate or its reader has no place.
 
-        The operation goes on for as long as the caller reads the stream; it ends, with nothing half
-        done, when the caller goes away, the server drains, or the stream breaks. The same request with
-        the same operation_id goes on from there: no entry is redriven twice by one operation.
+        The operation goes on for as long as the caller reads the stream; it ends, with nothing half done, when the
+        caller goes away, the server drains, or the stream breaks. The same request with the same operation_id continues
+        there: one operation redrives no entry twice.
 
         Its own errors: INVALID_FIELD (also for an operation_id that was used for another request); OVERLOADED
         (also amid the stream: this principal has 64 imports and bulk redrives open on the server, 256 requests
@@ -300,9 +301,9 @@ class AdminServiceServicer(object):
         A message has one of the server's five places for imports and bulk redrives while it is stored, shared fairly
         between principals (RedriveEntries). It does not keep the place while it waits for the next message.
 
-        Each message that stores anything writes, in the same transaction, one audit event for each consumer of
-        which it stores entries. The event tells how many entries of that consumer, not which: an imported entry
-        is one that is closed by OPERATOR and has no separate event.
+        Each message that stores anything writes, in the same transaction, one audit event for each consumer of which it
+        stores entries. The event has the number of these entries, and does not name them: an imported entry is closed by
+        OPERATOR and has no separate event.
 
         Its own errors: INVALID_FIELD (also for an operation_id that was used for another reason or operation);
         STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 entries in a message);
@@ -335,11 +336,11 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetPolicy(self, request, context):
-        """SetPolicy changes the policy of one consumer, or gives it its own policy. It is checked as a whole, kept
-        as a new version, in force on this replica when the call returns, and on all others within 10 seconds of
-        that, by the store's clock: usually after about a second, and a replica that stands still or cannot read
-        the policies grants nothing by older ones beyond the 10 seconds. Entries keep what was fixed when they
-        were claimed: grace, max_hold, on_expiry and retention.
+        """SetPolicy changes the policy of one consumer, or gives it its own policy. It is checked as a whole, kept as a new
+        version, in force on this replica when the call returns, and on all others within 10 seconds of that, by the
+        store's clock: usually after about a second, and a replica that is suspended or cannot read the policies grants
+        nothing by older ones beyond the 10 seconds. Entries keep what was fixed when they were claimed: grace, max_hold,
+        on_expiry and retention.
 
         While an upgrade is under way, a policy that uses a field or a word which replicas of the older version
         cannot read is refused with STATE_NOT_ALLOWED: it would stop the consumer there. It is accepted once no
@@ -348,8 +349,8 @@ class AdminServiceServicer(object):
         Where the retention gets longer, messages that may have been purged under the old one are
         answered `outside_window`, if they tell their age (`occurred_at`).
 
-        With `validate_only` it writes nothing, neither a version nor an audit event: it checks the request
-        in the same way, and answers what would become of the policy.
+        With `validate_only` it writes nothing, neither a version nor an audit event: it checks the request in the same
+        way, and returns the policy that would result.
 
         Its own errors: RETENTION_TOO_SHORT; VERSION_MISMATCH; STATE_NOT_ALLOWED; POLICY_UNREADABLE (a newer
         server set the policy, and this one cannot read it: DeletePolicy is possible).
@@ -359,8 +360,8 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeletePolicy(self, request, context):
-        """DeletePolicy takes a consumer's policy back: the one of the server's configuration, or its
-        default, is in force again. Its history stays, and so does what must not come back as new.
+        """DeletePolicy deletes the policy that was set for a consumer: the one of the server's configuration, or its
+        default, is in force again. Its history stays, and so does its window floor: purged messages do not become new.
 
         Its own errors: POLICY_NOT_FOUND; VERSION_MISMATCH.
         """
@@ -369,7 +370,7 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPolicyVersions(self, request, context):
-        """ListPolicyVersions pages through what was ever set for a consumer, newest first.
+        """ListPolicyVersions pages through all versions of a consumer's policy, newest first.
 
         Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
         """
@@ -389,8 +390,8 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetRetentionStatus(self, request, context):
-        """GetRetentionStatus tells how the purge keeps up: what waits for it, for how long, and what each
-        server did recently.
+        """GetRetentionStatus shows whether the purge keeps up: how many entries wait for it, for how long, and what each
+        server purged recently.
 
         Its own errors: none.
         """
@@ -401,23 +402,22 @@ class AdminServiceServicer(object):
     def CreateReplayRun(self, request, context):
         """CreateReplayRun registers a replay run of a consumer: a namespace of its entries, in which a replay is
         deduplicated by itself (REBUILD), or has no effects at all (SUPPRESS), as the consumer's policy says then. It is
-        in force on this server when the call returns, and on all others within 10 seconds of that. A name is used
-        once: no run ever opens again, and none has entries of another one.
+        in force on this server when the call returns, and on all others within 10 seconds of that. A name is used once:
+        a run that is over never opens again, and no run has entries of another one.
 
-        Its own errors: REPLAY_FORBIDDEN; POLICY_UNREADABLE; STATE_NOT_ALLOWED (the name was used before; a
-        server that was heard of within the last five minutes does not know replay runs; or the bound is
-        reached). The bound is not reached while the consumer has fewer than 1,000 runs that count, and the
-        consumer and the calling principal, which has created runs of whichever consumers, each have less than
-        half of what the others leave free of 10,000. A run counts until the purge has taken all of its entries;
-        a run without entries, until an hour after its end.
+        Its own errors: REPLAY_FORBIDDEN; POLICY_UNREADABLE; STATE_NOT_ALLOWED (the name was used before; a server that
+        was heard of within the last five minutes does not know replay runs; or the bound is reached). The bound is not
+        reached while the consumer has fewer than 1,000 runs that count, and the consumer and the calling principal,
+        which has created runs of whichever consumers, each have less than half of what the others leave free of 10,000.
+        A run counts until the purge has deleted all of its entries; a run without entries, until an hour after its end.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CloseReplayRun(self, request, context):
-        """CloseReplayRun ends a run before its time: nothing more is granted or suppressed in it, on this server when the
-        call returns, and on all others within 10 seconds of that. What was granted can still be settled.
+        """CloseReplayRun ends a run early: nothing more is granted or suppressed in it, on this server when the call
+        returns, and on all others within 10 seconds of that. Claims that were granted can still be settled.
 
         Its own errors: REPLAY_RUN_UNKNOWN; REPLAY_RUN_CLOSED (it is closed or over already).
         """
@@ -426,8 +426,8 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListReplayRuns(self, request, context):
-        """ListReplayRuns shows the runs of a consumer by name, with what their entries have come to. It shows those that
-        are over, too.
+        """ListReplayRuns shows the runs of a consumer by name, with the number of their entries by state, also runs that
+        are over.
 
         Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
         """
@@ -437,10 +437,11 @@ class AdminServiceServicer(object):
 
     def HoldConsumers(self, request, context):
         """HoldConsumers stops new grants for all consumers, or for the consumers whose names begin with a prefix; also for
-        consumers that no call has named yet. A Claim that would be granted is answered CONSUMER_DISABLED, as where the consumer's
-        policy is `disabled`. Replays of a claim, verdicts on what is done, settlements, imports and redrives go on. The hold
-        is in force on this server when the call returns, and on all others within 10 seconds of that. It lasts until
-        ResumeConsumers ends it. It needs `admin` on every consumer that it holds: on the prefix, or on `*` for all.
+        consumers that no call has named yet. A Claim that would be granted is answered CONSUMER_DISABLED, as where the
+        consumer's policy is `disabled`. Repeats of a granted claim, verdicts on completed messages, settlements, imports
+        and redrives go on. The hold is in force on this server when the call returns, and on all others within 10
+        seconds of that. It lasts until ResumeConsumers ends it. It needs `admin` on every consumer that it holds: on the
+        prefix, or on `*` for all.
 
         Its own errors: STATE_NOT_ALLOWED (a hold on the same prefix is in force; 100 holds of prefixes are in
         force, or 50 of this principal, where that of all consumers is not counted; or a server that was heard of
@@ -620,14 +621,14 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """AdminService is what operators call: it shows what the ledger holds, and mends it.
+    """AdminService is for operators: it shows the entries and policies of the ledger, and changes them.
 
-    Each change names the version of the entry that the operator looked at (GetEntry tells it), so that nothing
-    is changed that another caller changed meanwhile; a reason; and a request_id that the operator chooses, so
-    that it can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
-    consumer of its request: operators of other consumers may use the same one. Each change is written together
-    with its audit event, or not at all. What a change refuses without `force` it allows with it, and the audit
-    records that.
+    Each change names the version of the entry that the operator looked at (GetEntry returns it), so that an entry
+    which another caller has changed meanwhile is not changed; a reason; and a request_id that the operator chooses, so
+    that the change can be repeated safely: a repeat changes nothing and answers `replayed`. An id belongs to the
+    consumer of its request: operators of other consumers may use the same one. Each change is written together with
+    its audit event, or not at all. Where a change needs `force`, the audit records that it was used, except for a
+    deletion.
 
     A page_token is a next_page_token of the same call with the same request, `page_size` aside: at most 2,048 bytes. Any
     other text is refused with INVALID_FIELD.

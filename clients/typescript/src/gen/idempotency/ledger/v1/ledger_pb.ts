@@ -1241,7 +1241,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
    */
   action: {
     /**
-     * A Complete.
+     * Complete: the effect is done.
      *
      * @generated from field: idempotency.ledger.v1.CompleteRequest complete = 1;
      */
@@ -1249,7 +1249,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
     case: "complete";
   } | {
     /**
-     * A Fail.
+     * Fail: the attempt failed.
      *
      * @generated from field: idempotency.ledger.v1.FailRequest fail = 2;
      */
@@ -1257,7 +1257,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
     case: "fail";
   } | {
     /**
-     * A Release.
+     * Release: the claim is given back unused.
      *
      * @generated from field: idempotency.ledger.v1.ReleaseRequest release = 3;
      */
@@ -1265,7 +1265,7 @@ export type Settlement = Message<"idempotency.ledger.v1.Settlement"> & {
     case: "release";
   } | {
     /**
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      *
      * @generated from field: idempotency.ledger.v1.RenewRequest renew = 4;
      */

@@ -92,7 +92,7 @@ private static final long serialVersionUID = 0L;
   public static final int COMPLETE_FIELD_NUMBER = 1;
   /**
    * <pre>
-   * A Complete.
+   * Complete: the effect is done.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -104,7 +104,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Complete.
+   * Complete: the effect is done.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -119,7 +119,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Complete.
+   * Complete: the effect is done.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -135,7 +135,7 @@ private static final long serialVersionUID = 0L;
   public static final int FAIL_FIELD_NUMBER = 2;
   /**
    * <pre>
-   * A Fail.
+   * Fail: the attempt failed.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -147,7 +147,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Fail.
+   * Fail: the attempt failed.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -162,7 +162,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Fail.
+   * Fail: the attempt failed.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -178,7 +178,7 @@ private static final long serialVersionUID = 0L;
   public static final int RELEASE_FIELD_NUMBER = 3;
   /**
    * <pre>
-   * A Release.
+   * Release: the claim is given back unused.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -190,7 +190,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Release.
+   * Release: the claim is given back unused.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -205,7 +205,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Release.
+   * Release: the claim is given back unused.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -221,7 +221,7 @@ private static final long serialVersionUID = 0L;
   public static final int RENEW_FIELD_NUMBER = 4;
   /**
    * <pre>
-   * A Renew.
+   * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -233,7 +233,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Renew.
+   * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -248,7 +248,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A Renew.
+   * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -740,7 +740,7 @@ private static final long serialVersionUID = 0L;
         idempotencyledger.client.proto.CompleteRequest, idempotencyledger.client.proto.CompleteRequest.Builder, idempotencyledger.client.proto.CompleteRequestOrBuilder> completeBuilder_;
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -752,7 +752,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -774,7 +774,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -794,7 +794,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -812,7 +812,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -839,7 +839,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -862,7 +862,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -872,7 +872,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -890,7 +890,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Complete.
+     * Complete: the effect is done.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -918,7 +918,7 @@ private static final long serialVersionUID = 0L;
         idempotencyledger.client.proto.FailRequest, idempotencyledger.client.proto.FailRequest.Builder, idempotencyledger.client.proto.FailRequestOrBuilder> failBuilder_;
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -930,7 +930,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -952,7 +952,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -972,7 +972,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -990,7 +990,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -1017,7 +1017,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -1040,7 +1040,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -1050,7 +1050,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -1068,7 +1068,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Fail.
+     * Fail: the attempt failed.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -1096,7 +1096,7 @@ private static final long serialVersionUID = 0L;
         idempotencyledger.client.proto.ReleaseRequest, idempotencyledger.client.proto.ReleaseRequest.Builder, idempotencyledger.client.proto.ReleaseRequestOrBuilder> releaseBuilder_;
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1108,7 +1108,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1130,7 +1130,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1150,7 +1150,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1168,7 +1168,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1195,7 +1195,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1218,7 +1218,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1228,7 +1228,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1246,7 +1246,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Release.
+     * Release: the claim is given back unused.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -1274,7 +1274,7 @@ private static final long serialVersionUID = 0L;
         idempotencyledger.client.proto.RenewRequest, idempotencyledger.client.proto.RenewRequest.Builder, idempotencyledger.client.proto.RenewRequestOrBuilder> renewBuilder_;
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1286,7 +1286,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1308,7 +1308,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1328,7 +1328,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1346,7 +1346,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1373,7 +1373,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1396,7 +1396,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1406,7 +1406,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -1424,7 +1424,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A Renew.
+     * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
      * </pre>
      *
      * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>

@@ -10,7 +10,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * A Complete.
+   * Complete: the effect is done.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -19,7 +19,7 @@ public interface SettlementOrBuilder extends
   boolean hasComplete();
   /**
    * <pre>
-   * A Complete.
+   * Complete: the effect is done.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -28,7 +28,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.CompleteRequest getComplete();
   /**
    * <pre>
-   * A Complete.
+   * Complete: the effect is done.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.CompleteRequest complete = 1;</code>
@@ -37,7 +37,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * A Fail.
+   * Fail: the attempt failed.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -46,7 +46,7 @@ public interface SettlementOrBuilder extends
   boolean hasFail();
   /**
    * <pre>
-   * A Fail.
+   * Fail: the attempt failed.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -55,7 +55,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.FailRequest getFail();
   /**
    * <pre>
-   * A Fail.
+   * Fail: the attempt failed.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.FailRequest fail = 2;</code>
@@ -64,7 +64,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * A Release.
+   * Release: the claim is given back unused.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -73,7 +73,7 @@ public interface SettlementOrBuilder extends
   boolean hasRelease();
   /**
    * <pre>
-   * A Release.
+   * Release: the claim is given back unused.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -82,7 +82,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.ReleaseRequest getRelease();
   /**
    * <pre>
-   * A Release.
+   * Release: the claim is given back unused.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.ReleaseRequest release = 3;</code>
@@ -91,7 +91,7 @@ public interface SettlementOrBuilder extends
 
   /**
    * <pre>
-   * A Renew.
+   * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -100,7 +100,7 @@ public interface SettlementOrBuilder extends
   boolean hasRenew();
   /**
    * <pre>
-   * A Renew.
+   * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
@@ -109,7 +109,7 @@ public interface SettlementOrBuilder extends
   idempotencyledger.client.proto.RenewRequest getRenew();
   /**
    * <pre>
-   * A Renew.
+   * Renew: the lease is extended, the effect is announced, or a checkpoint is stored.
    * </pre>
    *
    * <code>.idempotency.ledger.v1.RenewRequest renew = 4;</code>
