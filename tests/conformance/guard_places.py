@@ -41,10 +41,9 @@ def places(folder: pathlib.Path) -> Iterator[list[Any]]:
 
 def receipts(url: str, id: str) -> list[str]:
     """The receipts of a message's payments."""
-    from databases import open_database
+    from databases import Database
 
-    database = open_database(url)
-    database.open()
+    database = Database(url)
     try:
         return [str(row[0]).rstrip() for row in database.execute("SELECT receipt FROM payments WHERE id = ?", id).fetchall()]
     finally:

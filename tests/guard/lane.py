@@ -8,7 +8,7 @@ import signal
 import time
 
 from broker import Broker
-from databases import open_database
+from databases import Database
 from plan import COPIES, EXPIRED, HARMS, PURGE, STOP, plan
 
 LEASE, HOLD = 1.0, 3.0  # seconds, as the policy has them
@@ -61,8 +61,7 @@ class Lane:
         self.broker = Broker(VISIBLE, unacked=4 * WORKERS)
         self.selector, self.nursery = selector, nursery
         self.workers, self.problems, self.seen = [], [], collections.Counter()
-        self.database = open_database(self.url)
-        self.database.open()
+        self.database = Database(self.url)
         if place.name == "sqlite":
             self.database.execute("PRAGMA busy_timeout = 10")  # the suite waits for nobody
 

@@ -4,8 +4,8 @@ import subprocess
 import time
 import uuid
 
-from places import GUARD  # noqa: F401  the way to the example and to what the tests share
-from databases import open_database
+from places import EXAMPLE  # noqa: F401  the way to the example and to what the tests share
+from databases import Database
 from lane import DELETABLE, HOLD, LEASE
 from plan import PURGE
 from running import free_port
@@ -55,8 +55,7 @@ class Operator:
 
     def __init__(self, ledger):
         self.admin = admin_rpc.AdminServiceStub(grpc.insecure_channel(ledger.address))
-        self.store = open_database(ledger.url)
-        self.store.open()
+        self.store = Database(ledger.url)
         self.deleted_by_call = 0
 
     def does(self, what, consumer, name):

@@ -1,4 +1,4 @@
-"""The three databases that a guard may be in, each with the tables of the example."""
+"""The three databases that a guard may be in, each with the guard's table of the package and the table of the example."""
 
 import os
 import pathlib
@@ -8,20 +8,22 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GUARD = ROOT / "examples" / "guard"
+EXAMPLE = ROOT / "examples" / "guard"
+PACKAGE = ROOT / "clients" / "python" / "src"
+GUARD = PACKAGE / "idempotency_ledger" / "guard"
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 from running import wait_for  # noqa: E402
 
-# Before the other examples, one of which has the same name.
-sys.path.insert(0, str(GUARD))
-from databases import open_database  # noqa: E402
+# Before the other examples, one of which has a consumer.py too, and before a package that is installed.
+sys.path[:0] = [str(EXAMPLE), str(PACKAGE)]
+from databases import Database  # noqa: E402
 
 OLD_ROWS = re.compile(r"^-- delete old rows: begin\n(.*?)^-- delete old rows: end", re.DOTALL | re.MULTILINE)
 
 
-def statements(file):
+def statements(path):
     """Those of an SQL file, without its comments."""
-    text = re.sub(r"--.*", "", (GUARD / file).read_text())
+    text = re.sub(r"--.*", "", path.read_text())
     return [one for one in text.split(";") if one.strip()]
 
 
@@ -33,9 +35,8 @@ class Place:
 
     def make(self, name):
         url = self.create(name)
-        database = open_database(url)
-        database.open()
-        for one in statements(self.file) + statements("payments.sql"):
+        database = Database(url)
+        for one in statements(GUARD / self.file) + statements(EXAMPLE / "payments.sql"):
             database.execute(one)
         database.close()
         return url
@@ -54,8 +55,7 @@ class Postgres(Place):
         self.admin = url
 
     def create(self, name):
-        server = open_database(self.admin)
-        server.open()
+        server = Database(self.admin)
         server.execute(f"CREATE DATABASE {name}")
         server.close()
         return f"{self.server}/{name}"
@@ -98,8 +98,7 @@ class MariaDb(Place):
         return subprocess.run(asked, capture_output=True).returncode == 0
 
     def create(self, name):
-        server = open_database(self.url("mysql"))
-        server.open()
+        server = Database(self.url("mysql"))
         # As many databases are made: without regard to case and to spaces at the end.
         server.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
         server.close()

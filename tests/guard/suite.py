@@ -1,5 +1,6 @@
-"""The guard of examples/guard, in Postgres, SQLite and MariaDB: consumers are killed, stopped beyond their leases and
+"""The guard of the Python package, in Postgres, SQLite and MariaDB: consumers are killed, stopped beyond their leases and
 continued, entries are redriven by force and purged, the ledger is killed. With the guard each message has one effect.
+The consumers are that of examples/guard.
 
     python tests/guard/suite.py --binary target/debug/idempotency-ledger --database-url postgres://… [--size N]
 
@@ -19,17 +20,17 @@ import sys
 import time
 import uuid
 
-from places import GUARD, MariaDb, Postgres, Sqlite
-import guard
+from places import EXAMPLE, MariaDb, Postgres, Sqlite
 from checks import Checks
 from lane import Lane
 from ledger import Ledger, Operator, results
 from nursery import Nursery
 from plan import AT_RANDOM, CALM, COPIES, HARMS, OPERATED
-from databases import open_database
-from running import Running, checked, suite_arguments, wait_for
+from databases import Database
+from running import WITH_PACKAGE, Running, checked, suite_arguments, wait_for
 
 import grpc
+from idempotency_ledger import guard
 from stubs import pb, rpc
 
 PROBLEMS_MAX = 20  # of a lane, after which there is no use in going on
@@ -94,24 +95,26 @@ def report(lanes, ledger):
 
 def program_runs(place, ledger):
     """The example's program, as its own page starts it: it pays once, stops where a guard row is not its
-    own, and settles nothing where the database fails."""
+    own, settles nothing where the database fails, and goes on after what is not an event."""
     url, stub = place.make("program"), rpc.LedgerServiceStub(grpc.insecure_channel(ledger.address))
 
     def deliver(name, times):
-        line = json.dumps({"source": "shop", "id": name, "data": {"amount": 42}})
-        command = [sys.executable, GUARD / "consumer.py", "--ledger", ledger.address, "--database", url,
+        return take(json.dumps({"source": "shop", "id": name, "data": {"amount": 42}}) + "\n", times)
+
+    def take(line, times=1):
+        command = [sys.executable, EXAMPLE / "consumer.py", "--ledger", ledger.address, "--database", url,
                    "--consumer", f"{place.name}-program"]
-        return subprocess.run(command, input=f"{line}\n" * times, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, input=line * times, capture_output=True, text=True, timeout=60,
+                              env=WITH_PACKAGE)
 
     ran = deliver("order-1", 2)
     assert (ran.returncode, ran.stdout) == (0, "ACK\nACK\n"), ran
-    database, key = open_database(url), pb.EntryKey(consumer=f"{place.name}-program", source="shop", id="order-2")
-    database.open()
+    database, key = Database(url), pb.EntryKey(consumer=f"{place.name}-program", source="shop", id="order-2")
     assert database.execute("SELECT count(*) FROM payments").fetchone()[0] == 1
     claim = pb.ClaimRequest(key=key, claim_id=str(uuid.uuid4()), owner="the suite")
     acquired = stub.Claim(claim, timeout=5).acquired
     stub.Release(pb.ReleaseRequest(key=key, token=acquired.token), timeout=5)
-    database.insert_new(guard.INSERT, acquired.idempotency_key, "", key.consumer, "shop", "order-3", 1)
+    database.insert_new(guard._INSERT, acquired.idempotency_key, "", key.consumer, "shop", "order-3", 1)
     ran = deliver("order-2", 1)
     assert ran.returncode == 1 and not ran.stdout and "ALERT" in ran.stderr, ran
     claim.claim_id = str(uuid.uuid4())
@@ -124,6 +127,8 @@ def program_runs(place, ledger):
     key = pb.EntryKey(consumer=f"{place.name}-program", source="shop", id="order-4")
     claim = pb.ClaimRequest(key=key, claim_id=str(uuid.uuid4()), owner="the suite")
     assert stub.Claim(claim, timeout=5).WhichOneof("verdict") == "in_progress", "an error of the database was settled"
+    ran = take('{"source": "shop", "id"\n[1]\n{"source": "shop"}\n')
+    assert (ran.returncode, ran.stdout) == (0, "DEAD_LETTER\n" * 3), ran
     database.close()
 
 

@@ -1,20 +1,23 @@
-"""The consumer of examples/guard as a process that dies or stands still where a delivery says so.
+"""The consumer of examples/guard as a process that dies or stands still at the point that a delivery names.
 
-It is the example's own program: only around its effect, its guard and its deliveries stands a point each, at which the
-process may be hit. Before it is hit it says so. With --unguarded the effect has a transaction of its own, and no guard.
+It is the example's own program with the package's guard: only around its effect, the guard and its deliveries stands a point
+each, at which the process may be hit. Before it is hit it reports the point. With --unguarded the effect has a transaction
+without a guard.
 """
 
-import asyncio
-import os
+import json
+import pathlib
 import signal
 import sys
 
-from places import GUARD
+from places import EXAMPLE, GUARD
 
 import consumer
-import guard
+from idempotency_ledger import guard
+from idempotency_ledger.guard._dialects import dialect_of
 
-assert consumer.__file__ == str(GUARD / "consumer.py"), consumer.__file__
+assert consumer.__file__ == str(EXAMPLE / "consumer.py"), consumer.__file__
+assert pathlib.Path(guard.__file__).parent == GUARD, guard.__file__
 fault, guarded = {}, True
 
 
@@ -25,40 +28,43 @@ def point(name):
         signal.raise_signal(signal.Signals[fault["signal"]])  # at this thread: it goes no further
 
 
-def unguarded(database, _claim, effect):
+def unguarded(connection, _claim, effect):
     """As most consumers do it: the effect is committed, then Complete is called."""
+    dialect = dialect_of(connection)
     try:
-        database.open()
-        database.begin()
-        result = effect(database.execute)
-        database.commit()
+        dialect.bound_waits()
+        dialect.begin()
+        result = effect(dialect.cursor())
+        dialect.commit()
         return result
-    except database.Error as error:
+    except dialect.errors as error:
         raise guard.Undecided(str(error)) from error
     finally:
-        database.rollback()
+        dialect.roll_back()
 
 
-def pay(execute, event, real=consumer.pay):
+def pay(cursor, event, real=consumer.pay):
     point("before effect")
-    result = real(execute, event)
+    result = real(cursor, event)
     point("before commit")
     return result
 
 
-def once(database, claim, effect, real=guard.once):
+def once(connection, claim, effect, real=guard.once):
     point("before transaction")
-    result = (real if guarded else unguarded)(database, claim, effect)
+    result = (real if guarded else unguarded)(connection, claim, effect)
     point("before Complete")
     return result
 
 
-async def deliver(event, *rest, real=consumer.deliver):
+def deliver(body, *rest, real=consumer.deliver):
+    event = json.loads(body)
     fault.clear()
     fault.update(event.pop("fault", {}))
-    answer = await real(event, *rest)
+    # The body has no trace of the fault: it is the same on each delivery, as its fingerprint must be.
+    outcome = real(json.dumps(event).encode(), *rest)
     point("before ack")
-    return answer
+    return outcome
 
 
 consumer.pay, guard.once, consumer.deliver = pay, once, deliver
@@ -68,5 +74,4 @@ def main(arguments):
     global guarded
     guarded = "--unguarded" not in arguments
     sys.argv[1:] = [one for one in arguments if one != "--unguarded"]
-    consumer.OWNER = f"worker/{os.getpid()}"
-    asyncio.run(consumer.main())
+    consumer.main()

@@ -62,13 +62,21 @@ OBSERVE_PLACES = "src/server/observe/permits.rs"
 CARDINALITY = "src/metrics/cardinality.rs"
 RIGHTS_LINT = "src/identity/lint.rs"
 LITE_CONNECT = "src/store/sqlite/connect.rs"
-GUARD_ONCE = "examples/guard/guard.py"
-GUARD_DATABASES = "examples/guard/databases.py"
+GUARD_PACKAGE = "clients/python/src/idempotency_ledger/guard"
+GUARD_ONCE = f"{GUARD_PACKAGE}/__init__.py"
+GUARD_DIALECTS = f"{GUARD_PACKAGE}/_dialects.py"
 GUARD_INSERT = """\
-        if not database.insert_new(INSERT, *claim.key, *claim.names, claim.token):
-            return done_before(database, claim)
+    if not dialect.insert_new(_INSERT, (*row, key.consumer, key.source, key.id, claim.token)):
+        return _done_before(dialect, row, (key.consumer, key.source, key.id))
 """
-GUARD_EFFECT = "        result = effect(database.execute)\n"
+GUARD_EFFECT = """\
+    try:
+        result = effect(dialect.cursor())
+    except Exception as error:
+        if isinstance(error, (Steer, *dialect.errors)):
+            raise
+        raise Retry(type(error).__name__) from error
+"""
 
 ERRORS = "src/store/postgres/errors.rs"
 LOOKUP = "src/domain/lookup.rs"
@@ -1559,45 +1567,47 @@ MUTANTS = [
         ("src/server/store.rs", ".mode(FOLDER_MODE)", ".mode(FOLDER_MODE | 0o055)"),
     ]),
     Mutant("D1", "an effect is committed before its guard row is inserted", GUARD, [
-        (GUARD_ONCE, GUARD_INSERT + GUARD_EFFECT, GUARD_EFFECT + "        database.commit()\n        database.begin()\n" + GUARD_INSERT),
+        (GUARD_ONCE, GUARD_INSERT + GUARD_EFFECT, GUARD_EFFECT + "    dialect.commit()\n    dialect.begin()\n" + GUARD_INSERT),
     ]),
     Mutant("D12", "nobody notices that an effect has lost its transaction", GUARD, [
-        (GUARD_ONCE, "if database.execute(KEEP, result, *claim.key).rowcount != 1:", "if database.execute(KEEP, result, *claim.key) is None:"),
+        (GUARD_ONCE, "if dialect.execute(_KEEP, (result, *row)).rowcount != 1:", "if dialect.execute(_KEEP, (result, *row)) is None:"),
     ]),
     Mutant("D2", "a guard row is committed before its effect", GUARD, [
-        (GUARD_ONCE, GUARD_EFFECT, "        database.execute(KEEP, b'', *claim.key)\n        database.commit()\n        database.begin()\n" + GUARD_EFFECT),
+        (GUARD_ONCE, GUARD_EFFECT, "    dialect.execute(_KEEP, (b'', *row))\n    dialect.commit()\n    dialect.begin()\n" + GUARD_EFFECT),
     ]),
     Mutant("D3", "the guard looks first, and inserts whatever came between", GUARD, [
         (GUARD_ONCE, GUARD_INSERT, """\
-        if database.execute(READ, *claim.key).fetchone():
-            return done_before(database, claim)
-        database.insert_new(INSERT, *claim.key, *claim.names, claim.token)
+    if dialect.execute(_READ, row).fetchone():
+        return _done_before(dialect, row, (key.consumer, key.source, key.id))
+    dialect.insert_new(_INSERT, (*row, key.consumer, key.source, key.id, claim.token))
 """),
     ]),
     Mutant("D4", "a transaction begins after the hold", GUARD, [
-        (GUARD_ONCE, "if time.monotonic() >= claim.until:", "if time.monotonic() < 0:"),
+        (GUARD_ONCE, "if time.monotonic() >= claim.hold_until:", "if time.monotonic() < 0:"),
     ]),
     Mutant("D5", "Complete is given a result of its own", GUARD, [
-        (GUARD_ONCE, GUARD_INSERT, GUARD_INSERT.replace("return done_before(database, claim)",
-                                                        "return done_before(database, claim) and effect(lambda *_: None)")),
+        (GUARD_ONCE, GUARD_INSERT, GUARD_INSERT.replace("key.id))\n", "key.id)) and effect(dialect.cursor())\n")),
     ]),
     Mutant("D6", "an error of the database is called a failure", GUARD, [
-        ("examples/guard/consumer.py", "raise LeftOpen from error", "raise"),
+        (GUARD_ONCE, 'raise Undecided(f"{type(error).__name__} of the database") from error', "raise Retry(type(error).__name__) from error"),
     ]),
     Mutant("D7", "a guard row of another message is taken for one's own", GUARD, [
-        (GUARD_ONCE, "if [as_bytes(name) for name in names] != [as_bytes(name) for name in claim.names]:", "if not names:"),
+        (GUARD_ONCE, "if tuple(_bytes(name) for name in found[:3]) != tuple(_bytes(name) for name in names):", "if not names:"),
     ]),
     Mutant("D8", "the guard's transaction cannot see what it waited for", GUARD, [
-        (GUARD_DATABASES, "BEGIN ISOLATION LEVEL READ COMMITTED", "BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        (GUARD_DIALECTS, "BEGIN ISOLATION LEVEL READ COMMITTED", "BEGIN ISOLATION LEVEL REPEATABLE READ"),
     ]),
     Mutant("D9", "replay runs are compared without regard to case", GUARD, [
-        ("examples/guard/mysql.sql", "varchar(64) CHARACTER SET ascii COLLATE ascii_bin", "varchar(64) CHARACTER SET ascii COLLATE ascii_general_ci"),
+        (f"{GUARD_PACKAGE}/mysql.sql", "varchar(64) CHARACTER SET ascii COLLATE ascii_bin", "varchar(64) CHARACTER SET ascii COLLATE ascii_general_ci"),
     ]),
     Mutant("D10", "the guard waits for a row for ever", GUARD, [
-        (GUARD_DATABASES, "SET lock_timeout = '{LOCK_WAIT}s'", "SET lock_timeout = 0"),
+        (GUARD_DIALECTS, "SET lock_timeout = '{LOCK_WAIT}s'", "SET lock_timeout = 0"),
     ]),
     Mutant("D11", "a transaction that failed is left open", GUARD, [
-        (GUARD_ONCE, "        database.rollback()  # of whatever is not committed", "        pass"),
+        (GUARD_ONCE, "            dialect.roll_back()\n", "            pass\n"),
+    ]),
+    Mutant("D14", "a guard uses a transaction that is open already", GUARD, [
+        (GUARD_DIALECTS, "        if self.is_open():\n            raise", "        if False:\n            raise"),
     ]),
     Mutant("J1", "the audit of one entry is shown without a right on its consumer", "identity::matrix::rights", [
         ("src/rpc/admin/mod.rs", "            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,", "            Some(_) if asked.key.is_some() => {}\n            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,"),

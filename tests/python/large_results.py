@@ -5,7 +5,6 @@ the metrics and in the log; tests/observe/alerts.py fires the alert.
 """
 
 import asyncio
-import importlib.util
 import json
 import sqlite3
 import sys
@@ -13,10 +12,12 @@ import urllib.request
 
 from running import ROOT, Running, checked, free_port, options
 
-sys.path[:0] = [str(ROOT / "clients" / "python" / "src"), str(ROOT / "examples" / "guard")]
+PACKAGE, EXAMPLE = ROOT / "clients" / "python" / "src", ROOT / "examples" / "guard"
+sys.path[:0] = [str(PACKAGE), str(EXAMPLE)]
 
+import consumer as guarded_consumer  # examples/consumer has one of the same name
 import grpc
-from idempotency_ledger import Advice, AsyncLedger, Connection, Key
+from idempotency_ledger import Advice, AsyncLedger, Connection, Key, Ledger
 from sinks import Sinks
 from stubs import pb, rpc
 
@@ -25,18 +26,10 @@ SIZES = (BOUND, BOUND + 1, 1_000_000, 5_000_000)
 DELIVERIES = 5  # of each message: what a broker does until it is acknowledged, and twice more
 
 
-def guarded_consumer():
-    """examples/guard/consumer.py. The plain example has a module of the same name."""
-    spec = importlib.util.spec_from_file_location("guarded_consumer", ROOT / "examples" / "guard" / "consumer.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class Plain:
     """The Python package, as examples/consumer has it, and the sink that counts every effect."""
 
-    def __init__(self, _ledger, path, address):
+    def __init__(self, path, address):
         self.ledger, self.sinks = AsyncLedger("plain", Connection(address)), Sinks(path / "sinks.db")
 
     async def deliver(self, key, size):
@@ -44,8 +37,7 @@ class Plain:
             self.sinks.plain(key.id)
             return bytes(size)
 
-        outcome = await self.ledger.process(Key.of(key.source, key.id), process)
-        return (pb.ADVICE_ACK if outcome.advice is Advice.ACK else pb.ADVICE_RETRY_LATER), outcome.delay
+        return await self.ledger.process(Key.of(key.source, key.id), process)
 
     def effects(self, message_id):
         return self.sinks.count("plain", message_id)
@@ -54,18 +46,17 @@ class Plain:
 class Guarded:
     """examples/guard: the effect is a row in the consumer's own database."""
 
-    def __init__(self, ledger, path, _address):
-        self.ledger, self.module, self.file = ledger, guarded_consumer(), path / "shop.db"
+    def __init__(self, path, address):
+        self.ledger, self.file = Ledger("guarded", Connection(address)), path / "shop.db"
         with sqlite3.connect(self.file) as database:
-            for schema in ("sqlite", "payments"):
-                database.executescript((ROOT / "examples" / "guard" / f"{schema}.sql").read_text())
-        self.database = self.module.open_database(f"sqlite:{self.file}")
-        self.pay = self.module.pay
+            for schema in (PACKAGE / "idempotency_ledger" / "guard" / "sqlite.sql", EXAMPLE / "payments.sql"):
+                database.executescript(schema.read_text())
+        self.pay = guarded_consumer.pay
 
     async def deliver(self, key, size):
-        self.module.pay = lambda execute, event: self.pay(execute, event).ljust(size, b"\0")
-        event = {"source": key.source, "id": key.id, "data": {"amount": 42}}
-        return await self.module.deliver(event, key.consumer, self.ledger, self.database)
+        guarded_consumer.pay = lambda cursor, event: self.pay(cursor, event).ljust(size, b"\0")
+        body = json.dumps({"source": key.source, "id": key.id, "data": {"amount": 42}}).encode()
+        return await asyncio.to_thread(guarded_consumer.deliver, body, self.ledger, f"sqlite:{self.file}")
 
     def effects(self, message_id):
         with sqlite3.connect(self.file) as database:
@@ -75,8 +66,8 @@ class Guarded:
 async def one_effect(ledger, consumer, name):
     for size in SIZES:
         key = pb.EntryKey(consumer=name, source="shop", id=f"order-{size}")
-        advices = [(await consumer.deliver(key, size))[0] for _ in range(DELIVERIES)]
-        assert advices == [pb.ADVICE_ACK] * DELIVERIES, (size, advices)
+        advices = [(await consumer.deliver(key, size)).advice for _ in range(DELIVERIES)]
+        assert advices == [Advice.ACK] * DELIVERIES, (size, advices)
         assert consumer.effects(key.id) == 1, f"{size} bytes: {consumer.effects(key.id)} effects"
         found = (await ledger.Lookup(pb.LookupRequest(key=key), timeout=5)).completed
         stored = size if size <= BOUND else 0
@@ -101,7 +92,7 @@ def seen(running, observe):
 
 async def serve_both(running, ledger, address):
     for name, consumer in (("plain", Plain), ("guarded", Guarded)):
-        await one_effect(ledger, consumer(ledger, running.path, address), name)
+        await one_effect(ledger, consumer(running.path, address), name)
 
 
 def main():

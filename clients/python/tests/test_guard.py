@@ -1,4 +1,4 @@
-"""The guard in SQLite; in Postgres and MariaDB it is run by `tests/prove clients`."""
+"""The guard in SQLite; in Postgres and MariaDB it is run by `tests/prove guard` and `tests/prove clients`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from idempotency_ledger import Doubtful, InvalidField, Retry, Terminal, guard
 from idempotency_ledger._claim import BaseClaim
 from idempotency_ledger.guard import Undecided, WrongRow, _dialects
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+CLIENTS = pathlib.Path(__file__).resolve().parents[2]
 FILES = pathlib.Path(guard.__file__).parent
+# Consumers in several languages may share one table.
+OTHERS = [
+    "go/guard",
+    "java/client/src/main/resources/idempotencyledger/client/guard",
+    "rust/src/guard",
+    "typescript/sql",
+]
 
 
 def opened(path: pathlib.Path) -> sqlite3.Connection:
@@ -140,5 +147,6 @@ def test_undecided_settles_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["sqlite.sql", "postgres.sql", "mysql.sql"])
-def test_tables_are_those_of_the_examples(name: str) -> None:
-    assert (FILES / name).read_bytes() == (ROOT / "examples" / "guard" / name).read_bytes()
+@pytest.mark.parametrize("folder", OTHERS)
+def test_tables_are_those_of_the_other_packages(folder: str, name: str) -> None:
+    assert (FILES / name).read_bytes() == (CLIENTS / folder / name).read_bytes()

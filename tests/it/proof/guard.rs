@@ -1,5 +1,5 @@
-//! Effects in the consumer's own database, with the guard of `examples/guard`: consumers are killed and stopped, entries
-//! redriven by force and purged, and each message has one effect. The consumers are Python; tests/guard has the suite.
+//! Effects in the consumer's own database, with the guard of the Python package: consumers of `examples/guard` are killed and
+//! stopped, entries redriven by force and purged, and each message has one effect. tests/guard has the suite.
 
 use super::in_python;
 use super::run::Run;

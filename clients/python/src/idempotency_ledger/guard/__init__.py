@@ -40,8 +40,11 @@ def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], bytes]) -> b
 
     `connection`: one of sqlite3, psycopg or PyMySQL for the guard alone, which commits by itself (``autocommit=True``,
     in sqlite3 ``isolation_level=None``); `InvalidField` where it is not that. One that was lost is closed: take another
-    one for the next message, from a pool for example. `effect` is given a cursor, writes by
-    nothing else, neither begins nor ends a transaction, catches no error of the database, and returns the result.
+    one for the next message, from a pool for example. Its waits for locks are bounded here; bound those for the network
+    where it is made (``tcp_user_timeout`` of psycopg, ``read_timeout`` of PyMySQL).
+
+    `effect` is given a cursor, writes by nothing else, neither begins nor ends a transaction, catches no error of the
+    database, and returns the result.
 
     Raises `Undecided` and `WrongRow`. What the effect raises is raised after a rollback, so that it has certainly not
     happened: steering errors as they are, any other one as the cause of a `Retry`.
