@@ -126,11 +126,12 @@ class Checks:
         assert self.once(claim(key, token=2), pay(second)) == first.encode()
         assert (self.paid(first), self.paid(second)) == (1, 0)
 
-    def a_result_may_be_any_bytes(self):
-        for result in (b"", bytes(range(256)) * 64):
+    def a_result_may_be_any_bytes_or_text_or_nothing(self):
+        anything = bytes(range(256)) * 64
+        for result, kept in ((b"", b""), (anything, anything), ("caf\u00e9\\", "caf\u00e9\\".encode()), (None, b"")):
             key = str(uuid.uuid4())
             for _ in range(2):
-                assert self.once(claim(key), lambda _: result) == result
+                assert self.once(claim(key), lambda _: result) == kept
 
     def an_effect_that_fails_leaves_nothing(self):
         receipt, wanted = str(uuid.uuid4()), claim()

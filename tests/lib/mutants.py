@@ -71,7 +71,7 @@ GUARD_INSERT = """\
 """
 GUARD_EFFECT = """\
     try:
-        result = effect(dialect.cursor())
+        result = _kept(effect(dialect.cursor()))
     except Exception as error:
         if isinstance(error, (Steer, *dialect.errors)):
             raise
@@ -1605,6 +1605,9 @@ MUTANTS = [
     ]),
     Mutant("D11", "a transaction that failed is left open", GUARD, [
         (GUARD_ONCE, "            dialect.roll_back()\n", "            pass\n"),
+    ]),
+    Mutant("D13", "the guard row of an effect without a result looks as if the effect was missing", GUARD, [
+        (GUARD_ONCE, 'return b""', "return None"),
     ]),
     Mutant("D14", "a guard uses a transaction that is open already", GUARD, [
         (GUARD_DIALECTS, "        if self.is_open():\n            raise", "        if False:\n            raise"),

@@ -74,6 +74,21 @@ def test_repeat_returns_the_first_result(connection: sqlite3.Connection) -> None
 
 
 @pytest.mark.parametrize(
+    ("returned", "kept"),
+    [("caf\u00e9", "caf\u00e9".encode()), (None, b""), (bytearray(b"x"), b"x"), (memoryview(b"x"), b"x")],
+)
+def test_result_is_what_a_handler_may_return(connection: sqlite3.Connection, returned: Any, kept: bytes) -> None:
+    for _ in range(2):
+        assert guard.once(connection, claim(), lambda cursor: returned) == kept
+
+
+def test_result_of_another_type_rolls_back(connection: sqlite3.Connection) -> None:
+    with pytest.raises(Retry, match="TypeError"):
+        guard.once(connection, claim(), lambda cursor: pay()(cursor) and 5)  # type: ignore[arg-type,return-value]
+    assert payments(connection) == 0
+
+
+@pytest.mark.parametrize(
     ("raised", "error"), [(ValueError("x"), Retry), (Terminal("no"), Terminal), (sqlite3.OperationalError(), Undecided)]
 )
 def test_error_of_the_effect_leaves_nothing(connection: sqlite3.Connection, raised: Exception, error: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Tuple
 
-from .._claim import BaseClaim
+from .._claim import BaseClaim, Result
 from ..errors import Doubtful, Retry, Steer
 from ._dialects import Dialect, dialect_of
 
@@ -35,7 +35,7 @@ class WrongRow(Doubtful):
     cut or folded, or the effect has ended the guard's transaction. Nothing is settled; stop, and let a person look."""
 
 
-def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], bytes]) -> bytes:
+def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], Result]) -> bytes:
     """Has the effect unless an attempt has had it before; returns the result of the attempt that had it.
 
     `connection`: one of sqlite3, psycopg or PyMySQL for the guard alone, which commits by itself (``autocommit=True``,
@@ -44,7 +44,7 @@ def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], bytes]) -> b
     where it is made (``tcp_user_timeout`` of psycopg, ``read_timeout`` of PyMySQL).
 
     `effect` is given a cursor, writes by nothing else, neither begins nor ends a transaction, catches no error of the
-    database, and returns the result.
+    database, and returns the result: bytes, text or None.
 
     Raises `Undecided` and `WrongRow`. What the effect raises is raised after a rollback, so that it has certainly not
     happened: steering errors as they are, any other one as the cause of a `Retry`.
@@ -60,7 +60,7 @@ def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], bytes]) -> b
         raise Undecided(f"{type(error).__name__} of the database") from error
 
 
-def _transaction(dialect: Dialect, claim: BaseClaim, effect: Callable[[Any], bytes]) -> bytes:
+def _transaction(dialect: Dialect, claim: BaseClaim, effect: Callable[[Any], Result]) -> bytes:
     dialect.bound_waits()
     # Until then an older attempt may begin, and its guard row is kept; later it may have been deleted.
     if time.monotonic() >= claim.hold_until:
@@ -72,7 +72,7 @@ def _transaction(dialect: Dialect, claim: BaseClaim, effect: Callable[[Any], byt
     if not dialect.insert_new(_INSERT, (*row, key.consumer, key.source, key.id, claim.token)):
         return _done_before(dialect, row, (key.consumer, key.source, key.id))
     try:
-        result = effect(dialect.cursor())
+        result = _kept(effect(dialect.cursor()))
     except Exception as error:
         if isinstance(error, (Steer, *dialect.errors)):
             raise
@@ -93,6 +93,17 @@ def _done_before(dialect: Dialect, row: Tuple[str, str], names: Tuple[str, str, 
     if found[3] is None:
         raise WrongRow("the guard row has no result: it was committed without its effect")
     return bytes(found[3])
+
+
+def _kept(result: Result) -> bytes:
+    """The result as the row keeps it. Without one it is empty: NULL would say that the effect is missing."""
+    if result is None:
+        return b""
+    if isinstance(result, str):
+        return result.encode()
+    if isinstance(result, (bytes, bytearray, memoryview)):
+        return bytes(result)
+    raise TypeError(f"an effect returned {type(result).__name__}: a result is bytes, text or None")
 
 
 def _bytes(name: Any) -> bytes:
