@@ -1612,6 +1612,9 @@ MUTANTS = [
     Mutant("D14", "a guard uses a transaction that is open already", GUARD, [
         (GUARD_DIALECTS, "        if self.is_open():\n            raise", "        if False:\n            raise"),
     ]),
+    Mutant("D16", "a connection that was lost amid a transaction is called the program's fault", GUARD, [
+        (GUARD_DIALECTS, "        if self.is_closed():", "        if False:"),
+    ]),
     Mutant("J1", "the audit of one entry is shown without a right on its consumer", "identity::matrix::rights", [
         ("src/rpc/admin/mod.rs", "            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,", "            Some(_) if asked.key.is_some() => {}\n            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,"),
     ]),

@@ -27,7 +27,10 @@ class Dialect:
         self.errors: Tuple[Type[Exception], ...] = (driver.Error,)
 
     def check(self) -> None:
-        """Raises `InvalidField` where the guard could not be the first and only one to use a transaction."""
+        """Raises `InvalidField` where the guard could not be the first and only one to use a transaction; the driver's
+        error where the connection is closed, which is not the program's fault."""
+        if self.is_closed():
+            raise self.driver.InterfaceError("the connection is closed")
         if not self.commits_by_itself():
             raise InvalidField("connection", "must commit by itself: only the guard begins and ends a transaction")
         if self.is_open():
@@ -40,6 +43,10 @@ class Dialect:
     def is_open(self) -> bool:
         """A transaction is open."""
         raise NotImplementedError
+
+    def is_closed(self) -> bool:
+        """The connection was closed or lost, as far as the driver knows."""
+        return bool(self.connection.closed)
 
     def cursor(self) -> Any:
         """A new cursor."""
@@ -114,6 +121,9 @@ class MySql(Dialect):
     def is_open(self) -> bool:
         return bool(self.connection.server_status & self.in_transaction)
 
+    def is_closed(self) -> bool:
+        return not self.connection.open
+
     def insert_new(self, sql: str, values: Tuple[Any, ...]) -> bool:
         try:
             self.execute(sql, values)
@@ -130,6 +140,9 @@ class Sqlite(Dialect):
     mark = "?"
     begins = "BEGIN IMMEDIATE"
     waits = (f"PRAGMA busy_timeout = {LOCK_WAIT * 1000}",)
+
+    def is_closed(self) -> bool:
+        return False  # The driver raises its own error where it is.
 
     def commits_by_itself(self) -> bool:
         return self.connection.isolation_level is None
