@@ -265,6 +265,16 @@ class Checks:
             other.connection.autocommit(False)
         self.is_refused(other)
 
+    def another_encoding_is_refused(self):
+        if self.place.name == "sqlite":
+            return  # whose driver has UTF-8 alone
+        other = Database(self.url)
+        if self.place.name == "postgres":
+            other.execute("SET client_encoding = 'LATIN1'")
+        else:
+            other.connection.set_character_set("latin1")
+        self.is_refused(other)
+
     def is_refused(self, database):
         receipt, wanted = str(uuid.uuid4()), claim()
         refused(InvalidField, lambda: guard.once(database.connection, wanted, pay(receipt)))

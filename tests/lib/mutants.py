@@ -1612,6 +1612,9 @@ MUTANTS = [
     Mutant("D14", "a guard uses a transaction that is open already", GUARD, [
         (GUARD_DIALECTS, "        if self.is_open():\n            raise", "        if False:\n            raise"),
     ]),
+    Mutant("D15", "names are sent in the encoding of the connection", GUARD, [
+        (GUARD_DIALECTS, "        if not self.is_utf8():", "        if False:"),
+    ]),
     Mutant("D16", "a connection that was lost amid a transaction is called the program's fault", GUARD, [
         (GUARD_DIALECTS, "        if self.is_closed():", "        if False:"),
     ]),

@@ -39,7 +39,8 @@ def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], Result]) -> 
     """Has the effect unless an attempt has had it before; returns the result of the attempt that had it.
 
     `connection`: one of sqlite3, psycopg or PyMySQL for the guard alone, which commits by itself (``autocommit=True``,
-    in sqlite3 ``isolation_level=None``); `InvalidField` where it is not that. One that was lost is closed: take another
+    in sqlite3 ``isolation_level=None``) and uses UTF-8 (``charset="utf8mb4"``, the default of PyMySQL;
+    ``client_encoding="utf8"``); `InvalidField` where it is not that. One that was lost is closed: take another
     one for the next message, from a pool for example. Its waits for locks are bounded here; bound those for the network
     where it is made (``tcp_user_timeout`` of psycopg, ``read_timeout`` of PyMySQL).
 

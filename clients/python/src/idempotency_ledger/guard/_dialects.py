@@ -27,14 +27,16 @@ class Dialect:
         self.errors: Tuple[Type[Exception], ...] = (driver.Error,)
 
     def check(self) -> None:
-        """Raises `InvalidField` where the guard could not be the first and only one to use a transaction; the driver's
-        error where the connection is closed, which is not the program's fault."""
+        """Raises `InvalidField` where the guard could not be the first and only one to use a transaction, or would send
+        names in other bytes; the driver's error where the connection is closed, which is not the program's fault."""
         if self.is_closed():
             raise self.driver.InterfaceError("the connection is closed")
         if not self.commits_by_itself():
             raise InvalidField("connection", "must commit by itself: only the guard begins and ends a transaction")
         if self.is_open():
             raise InvalidField("connection", "has an open transaction: the guard row must be its first statement")
+        if not self.is_utf8():
+            raise InvalidField("connection", "must use UTF-8, in MySQL utf8mb4: names are compared as bytes")
 
     def commits_by_itself(self) -> bool:
         """No statement but the guard's begins a transaction: a driver's own would read before the guard row."""
@@ -47,6 +49,10 @@ class Dialect:
     def is_closed(self) -> bool:
         """The connection was closed or lost, as far as the driver knows."""
         return bool(self.connection.closed)
+
+    def is_utf8(self) -> bool:
+        """Text is sent in UTF-8."""
+        return True
 
     def cursor(self) -> Any:
         """A new cursor."""
@@ -100,6 +106,10 @@ class Postgres(Dialect):
         idle = self.driver.pq.TransactionStatus.IDLE
         return bool(self.connection.info.transaction_status != idle)
 
+    def is_utf8(self) -> bool:
+        # psycopg sends UTF-8 for the client encoding SQL_ASCII, which it names ascii.
+        return self.connection.info.encoding in ("utf-8", "ascii")
+
 
 class MySql(Dialect):
     """MySQL and MariaDB: a plain INSERT, whose error for a duplicate ends the statement alone. INSERT IGNORE would hide
@@ -123,6 +133,9 @@ class MySql(Dialect):
 
     def is_closed(self) -> bool:
         return not self.connection.open
+
+    def is_utf8(self) -> bool:
+        return bool(self.connection.charset == "utf8mb4")
 
     def insert_new(self, sql: str, values: Tuple[Any, ...]) -> bool:
         try:
