@@ -84,13 +84,14 @@ class MariaDb(Place):
         if os.geteuid() == 0:
             subprocess.run(["chown", "mysql:", home], check=True)
             drop += ["--reuid", "mysql", "--regid", "mysql", "--clear-groups"]
-        install = [*drop, "mariadb-install-db", "--no-defaults", f"--datadir={home / 'data'}", "--skip-test-db",
-                   "--auth-root-authentication-method=normal"]
+        # A server that starts deletes the temporary tables that it finds: in /tmp they may be those of another one.
+        folders = ["--no-defaults", f"--datadir={home / 'data'}", f"--tmpdir={home}"]
+        install = [*drop, "mariadb-install-db", *folders, "--skip-test-db", "--auth-root-authentication-method=normal"]
         made = subprocess.run(install, cwd="/", capture_output=True, text=True)
         if made.returncode != 0:
             sys.exit(f"mariadb-install-db failed; is mariadb-server installed?\n{made.stdout}{made.stderr}")
-        self.server = running.start("mariadb", *drop, "mariadbd", "--no-defaults", f"--datadir={home / 'data'}",
-                                    f"--socket={self.socket}", "--skip-networking", "--max-connections=400")
+        self.server = running.start("mariadb", *drop, "mariadbd", *folders, f"--socket={self.socket}", "--skip-networking",
+                                    "--max-connections=400")
         wait_for("MariaDB answers", self.answers, seconds=60)
 
     def answers(self):
