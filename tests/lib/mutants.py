@@ -1618,6 +1618,9 @@ MUTANTS = [
     Mutant("D16", "a connection that was lost amid a transaction is called the program's fault", GUARD, [
         (GUARD_DIALECTS, "        if self.is_closed():", "        if False:"),
     ]),
+    Mutant("D17", "a guard row has no place for a large result", GUARD, [
+        (f"{GUARD_PACKAGE}/mysql.sql", "    result          longblob,", "    result          blob,"),
+    ]),
     Mutant("J1", "the audit of one entry is shown without a right on its consumer", "identity::matrix::rights", [
         ("src/rpc/admin/mod.rs", "            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,", "            Some(_) if asked.key.is_some() => {}\n            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,"),
     ]),

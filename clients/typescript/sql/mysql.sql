@@ -16,7 +16,7 @@ CREATE TABLE effect_guard (
     source          varbinary(256) NOT NULL,
     id              varbinary(512) NOT NULL,
     token           bigint         NOT NULL, -- of the attempt that had the effect
-    result          blob, -- what Complete is given; empty only while the transaction is under way
+    result          longblob, -- what Complete is given; empty only while the transaction is under way
     done_at         datetime(6)    NOT NULL DEFAULT (utc_timestamp(6)),
     PRIMARY KEY (idempotency_key, replay_run),
     KEY effect_guard_done_at (done_at)
