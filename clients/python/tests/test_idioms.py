@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -106,7 +107,14 @@ class _Error:
     ],
 )
 def test_error_is_the_ledgers_by_its_trailers(error: Any, failure: Failure) -> None:
-    assert failure_of(error) == failure
+    assert dataclasses.replace(failure_of(error, "ledger:1"), text="") == failure
+
+
+def test_call_without_an_answer_names_the_endpoint() -> None:
+    text = failure_of(_Error(grpc.StatusCode.DEADLINE_EXCEEDED), "ledger.example:50051").text
+    assert text.startswith("no answer from ledger.example:50051 (option endpoint, else LEDGER_ENDPOINT)")
+    ours = _Error(grpc.StatusCode.ABORTED, ("idempotency-ledger-reason", "LEASE_LOST"))
+    assert failure_of(ours, "ledger.example:50051").text == ""
 
 
 def test_renewer_waits_for_no_call_and_ends_without_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ class AioTransport:
                 step.request, timeout=step.timeout, wait_for_ready=step.repeat, metadata=metadata()
             )
         except grpc.RpcError as error:
-            return failure_of(error)
+            return failure_of(error, str(self._connection.endpoint))
 
     async def close(self) -> None:
         """Closes the channel: nothing can be sent any more."""

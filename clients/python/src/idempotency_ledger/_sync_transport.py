@@ -47,7 +47,7 @@ class SyncTransport:
                 step.request, timeout=step.timeout, wait_for_ready=step.repeat, metadata=metadata()
             )
         except grpc.RpcError as error:
-            return failure_of(error)
+            return failure_of(error, str(self._connection.endpoint))
 
     def start(self, step: Send, arrived: Callable[[Any], None]) -> None:
         """Sends a call; `arrived` is given its answer, or its `Failure`, on a thread of gRPC."""
@@ -57,7 +57,7 @@ class SyncTransport:
             if future.cancelled():
                 arrived(Failure("CANCELLED"))
             else:
-                arrived(future.result() if error is None else failure_of(error))
+                arrived(future.result() if error is None else failure_of(error, str(self._connection.endpoint)))
 
         try:
             method = self._method(step.method)
