@@ -65,6 +65,25 @@ def payments(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM payments").fetchone()[0])
 
 
+def test_missing_table_is_named(connection: sqlite3.Connection) -> None:
+    connection.execute("DROP TABLE effect_guard")
+    with pytest.raises(Undecided, match="has no table effect_guard"):
+        guard.once(connection, claim(), pay())
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        ('relation "effect_guard" does not exist', True),
+        ("(1146, \"Table 'shop.effect_guard' doesn't exist\")", True),
+        ('relation "payments" does not exist', False),
+        ('canceling statement due to lock timeout CONTEXT: inserting tuple in relation "effect_guard"', False),
+    ],
+)
+def test_missing_table_is_found_in_the_error_of_other_databases(said: str, missing: bool) -> None:
+    assert guard._no_table(Exception(said)) is missing
+
+
 def test_repeat_returns_the_first_result(connection: sqlite3.Connection) -> None:
     assert guard.once(connection, claim(), pay(b"first")) == b"first"
     assert guard.once(connection, claim(), pay(b"second")) == b"first"

@@ -10,7 +10,18 @@ import grpc
 import pytest
 from world import Play
 
-from idempotency_ledger import JSON, Advice, Connection, Ledger, NoResult, Outcome, Park, Retry, _telemetry
+from idempotency_ledger import (
+    JSON,
+    Advice,
+    Connection,
+    InvalidField,
+    Ledger,
+    NoResult,
+    Outcome,
+    Park,
+    Retry,
+    _telemetry,
+)
 from idempotency_ledger._core.steps import Failure, Send, duration
 from idempotency_ledger._decorator import replayed
 from idempotency_ledger._failure import failure_of
@@ -18,6 +29,7 @@ from idempotency_ledger._proto import ledger_pb2 as pb
 from idempotency_ledger._renewer import Renewer
 from idempotency_ledger._report import Report
 from idempotency_ledger._telemetry import Telemetry
+from idempotency_ledger.guard import Undecided
 
 
 @pytest.mark.parametrize(
@@ -218,11 +230,18 @@ def test_log_has_a_line_a_second_of_each_kind(
     report.outcome(Outcome(Advice.DEAD_LETTER, error=ValueError("secret"), result=b"secret"))
     report.outcome(Outcome(Advice.ACK, result=b"r"))
     report.outcome(Outcome(Advice.RETRY_LATER, 1.0, error=Retry("steers"), reason="steers"))
+    fault = InvalidField("key.id", "has 513 bytes")
+    report.outcome(Outcome(Advice.DEAD_LETTER, error=fault, reason="INVALID_FIELD"))
+    report.outcome(Outcome(Advice.RETRY_LATER, 1.0, error=Undecided("OperationalError of the database")))
     now[0] += 1
+    report.outcome(Outcome(Advice.DEAD_LETTER, error=InvalidField("connection", "must"), reason="InvalidField"))
     report.outcome(refused)
     assert [record.getMessage() for record in caplog.records] == [
         "payments: UNAUTHENTICATED: no token: RETRY_LATER",
-        "payments: ValueError was raised: DEAD_LETTER",
+        "payments: ValueError was raised (see Outcome.error): DEAD_LETTER",
+        "payments: a message is at fault: key.id: has 513 bytes: DEAD_LETTER",
+        "payments: guard: OperationalError of the database (see Outcome.error.__cause__): RETRY_LATER",
+        "payments: InvalidField was raised: connection: must: DEAD_LETTER",
         "payments: UNAUTHENTICATED: no token: RETRY_LATER; 2 more of this kind were suppressed",
     ]
 

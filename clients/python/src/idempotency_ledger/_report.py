@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Dict, Tuple
 
-from .errors import Steer
+from .errors import InvalidField, Steer
 from .outcome import Outcome
 
 _log = logging.getLogger("idempotency_ledger")
@@ -22,12 +22,21 @@ class Report:
         self._last: Dict[str, Tuple[float, int]] = {}
 
     def outcome(self, outcome: Outcome) -> None:
-        """Logs a call that was refused or not answered, and an error of a handler that does not steer."""
+        """Logs a call that was refused or not answered, and an error of a handler that does not steer.
+
+        Of an error its type is logged, and of the package's own `InvalidField` its text, which quotes no message.
+        """
         if outcome.detail:
             self._warn(str(outcome.reason), f"{outcome.reason}: {outcome.detail}", outcome)
-        if outcome.error is not None and not isinstance(outcome.error, Steer):
-            name = type(outcome.error).__name__
-            self._warn(name, f"{name} was raised", outcome)
+        error, name = outcome.error, type(outcome.error).__name__
+        if isinstance(error, Steer):
+            if error._of_guard:
+                self._warn(f"guard: {error.reason}", f"guard: {error.reason} (see Outcome.error.__cause__)", outcome)
+        elif isinstance(error, InvalidField):
+            at_fault = "a message is at fault" if outcome.reason == "INVALID_FIELD" else f"{name} was raised"
+            self._warn(name, f"{at_fault}: {error}", outcome)
+        elif error is not None:
+            self._warn(name, f"{name} was raised (see Outcome.error)", outcome)
 
     def _warn(self, kind: str, what: str, outcome: Outcome) -> None:
         last, suppressed = self._last.get(kind, (float("-inf"), 0))

@@ -84,6 +84,9 @@ class Steer(Exception):
     there. Without it the name of the class is sent.
     """
 
+    # True where a guard has made it of an error, which is logged: the handler did not choose it.
+    _of_guard = False
+
     def __init__(self, reason: Optional[str] = None) -> None:
         super().__init__(reason or type(self).__name__)
         self.reason = reason

@@ -29,10 +29,14 @@ class Undecided(Doubtful):
     Let it pass: nothing is settled, and the message is delivered again.
     """
 
+    _of_guard = True
+
 
 class WrongRow(Doubtful):
     """The guard row is that of another message, has no result, or is gone: something else writes the table, names are
     cut or folded, or the effect has ended the guard's transaction. Nothing is settled; stop, and let a person look."""
+
+    _of_guard = True
 
 
 def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], Result]) -> bytes:
@@ -48,7 +52,8 @@ def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], Result]) -> 
     database, and returns the result: bytes, text or None.
 
     Raises `Undecided` and `WrongRow`. What the effect raises is raised after a rollback, so that it has certainly not
-    happened: steering errors as they are, any other one as the cause of a `Retry`.
+    happened: steering errors as they are, any other one as the cause of a `Retry`. An error that became a `Retry` or an
+    `Undecided` is logged by its type.
     """
     dialect = dialect_of(connection)
     try:
@@ -58,6 +63,8 @@ def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], Result]) -> 
         finally:
             dialect.roll_back()
     except dialect.errors as error:  # A wait that was too long, a deadlock, a lost connection, a COMMIT without answer.
+        if _no_table(error):
+            raise Undecided("the database has no table effect_guard: make it by a file of the guard") from error
         raise Undecided(f"{type(error).__name__} of the database") from error
 
 
@@ -77,7 +84,9 @@ def _transaction(dialect: Dialect, claim: BaseClaim, effect: Callable[[Any], Res
     except Exception as error:
         if isinstance(error, (Steer, *dialect.errors)):
             raise
-        raise Retry(type(error).__name__) from error
+        again = Retry(type(error).__name__)
+        again._of_guard = True
+        raise again from error
     if dialect.execute(_KEEP, (result, *row)).rowcount != 1:
         raise WrongRow("the guard row is gone: the effect has ended the guard's transaction")
     dialect.commit()
@@ -105,6 +114,12 @@ def _kept(result: Result) -> bytes:
     if isinstance(result, (bytes, bytearray, memoryview)):
         return bytes(result)
     raise TypeError(f"an effect returned {type(result).__name__}: a result is bytes, text or None")
+
+
+def _no_table(error: Exception) -> bool:
+    """The database says that it has no table `effect_guard`: SQLite, Postgres, or MySQL and MariaDB."""
+    text = str(error)
+    return "effect_guard" in text and any(said in text for said in ("no such table", "does not exist", "doesn't exist"))
 
 
 def _bytes(name: Any) -> bytes:
