@@ -65,6 +65,21 @@ def payments(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM payments").fetchone()[0])
 
 
+@pytest.mark.parametrize(("result", "stored"), [(None, b""), ("täxt", "täxt".encode()), (bytearray(b"b"), b"b")])
+def test_result_of_a_handler_is_one_of_an_effect(connection: sqlite3.Connection, result: Any, stored: bytes) -> None:
+    """The row of an attempt that died before it completed is read by the next one."""
+    assert guard.once(connection, claim(), pay(result)) == stored
+    assert guard.once(connection, claim(), pay(b"second")) == stored
+    assert payments(connection) == 1
+
+
+def test_what_is_no_result_leaves_nothing(connection: sqlite3.Connection) -> None:
+    with pytest.raises(Retry) as found:
+        guard.once(connection, claim(), pay({"receipt": 1}))  # type: ignore[arg-type]
+    assert str(found.value.__cause__) == "result: must be bytes, text or None, not dict"
+    assert payments(connection) == 0
+
+
 def test_missing_table_is_named(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE effect_guard")
     with pytest.raises(Undecided, match="has no table effect_guard"):

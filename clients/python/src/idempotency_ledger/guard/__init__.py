@@ -87,10 +87,10 @@ def _transaction(dialect: Dialect, claim: BaseClaim, effect: Callable[[Any], Res
         again = Retry(type(error).__name__)
         again._of_guard = True
         raise again from error
-    if dialect.execute(_KEEP, (result, *row)).rowcount != 1:
+    if dialect.execute(_KEEP, (done.result, *row)).rowcount != 1:
         raise WrongRow("the guard row is gone: the effect has ended the guard's transaction")
     dialect.commit()
-    return result
+    return done.result
 
 
 def _done_before(dialect: Dialect, row: Tuple[str, str], names: Tuple[str, str, str]) -> bytes:
