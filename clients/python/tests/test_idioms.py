@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -13,8 +14,10 @@ from world import Play
 from idempotency_ledger import (
     JSON,
     Advice,
+    AsyncLedger,
     Connection,
     InvalidField,
+    Key,
     Ledger,
     NoResult,
     Outcome,
@@ -22,6 +25,7 @@ from idempotency_ledger import (
     Retry,
     _telemetry,
 )
+from idempotency_ledger._claim import ending_of
 from idempotency_ledger._core.steps import Failure, Send, duration
 from idempotency_ledger._decorator import replayed
 from idempotency_ledger._failure import failure_of
@@ -127,6 +131,34 @@ def test_call_without_an_answer_names_the_endpoint() -> None:
     assert text.startswith("no answer from ledger.example:50051 (option endpoint, else LEDGER_ENDPOINT)")
     ours = _Error(grpc.StatusCode.ABORTED, ("idempotency-ledger-reason", "LEASE_LOST"))
     assert failure_of(ours, "ledger.example:50051").text == ""
+
+
+async def _charge(_claim: Any) -> bytes:
+    raise AssertionError("nothing may run it")
+
+
+@pytest.mark.parametrize("handler", [_charge, functools.partial(_charge), None, b"result"])
+def test_handler_that_no_thread_can_run_is_refused_before_the_claim(handler: Any) -> None:
+    with pytest.raises(InvalidField, match="handler"):
+        Ledger("c", Connection("127.0.0.1:1")).process(Key.of("s", "i"), handler)
+
+
+def test_coroutine_function_is_not_made_idempotent_by_threads() -> None:
+    with pytest.raises(InvalidField, match="AsyncLedger"):
+        Ledger("c", Connection("127.0.0.1:1")).idempotent(key=lambda claim: Key.of("s", "i"))(_charge)
+
+
+def test_coroutine_as_a_result_completes_nothing() -> None:
+    """Its body has not run: a message that was completed with it would be lost."""
+    ending = ending_of(_charge(None), None)  # type: ignore[arg-type]
+    assert isinstance(ending, InvalidField)
+    assert "AsyncLedger" in str(ending)
+
+
+def test_key_that_is_text_is_refused_by_name() -> None:
+    for made in (Ledger("c", Connection("127.0.0.1:1")), AsyncLedger("c", Connection("127.0.0.1:1"))):
+        with pytest.raises(InvalidField, match=r"key: must be a Key, not str: Key\.of"):
+            made.claim("shop/1")  # type: ignore[arg-type]
 
 
 def test_renewer_waits_for_no_call_and_ends_without_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from typing import Optional, Union
 
 from ._core.delivery import Done, ended
 from ._core.holds import Hold
 from ._proto import ledger_pb2 as pb
-from .errors import NotGranted
+from .errors import InvalidField, NotGranted
 from .outcome import Outcome
 
 _log = logging.getLogger("idempotency_ledger")
@@ -16,14 +17,31 @@ Result = Union[bytes, bytearray, memoryview, str, None]
 
 
 def done_of(result: Result) -> Done:
-    """The ending of a handler that returned this. What cannot be a result is reported, and completes all the same."""
+    """The ending of a handler that returned this. What cannot be a result is reported, and completes all the same.
+
+    Raises `InvalidField` for a coroutine: its body has not run, so that the message is not completed.
+    """
     done = ended(result)
+    if done.left_out and inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()  # Without it Python warns of a coroutine that was never awaited.
+        raise InvalidField("handler", "returned a coroutine that was not awaited: await it, with AsyncLedger")
     if done.left_out:
         _log.error(
             "a handler returned %s: a result is bytes, text or None; the message is completed without it",
             type(result).__name__,
         )
     return done
+
+
+def ending_of(result: Result, error: Optional[BaseException]) -> Union[Done, BaseException]:
+    """How a block has ended: with the error that left it, else with its result."""
+    if error is not None:
+        return error
+    try:
+        return done_of(result)
+    except InvalidField as fault:
+        return fault
 
 
 class BaseClaim:

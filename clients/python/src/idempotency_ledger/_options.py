@@ -64,6 +64,9 @@ class Options:
 
     def request(self, delivery: Delivery) -> pb.ClaimRequest:
         """The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery (rule 1)."""
+        if not isinstance(delivery.key, Key):
+            found = type(delivery.key).__name__
+            raise InvalidField("key", f"must be a Key, not {found}: Key.of(source, id) makes one")
         if delivery.body is not None and delivery.fingerprint is not None:
             raise InvalidField("fingerprint", "give the raw body or its fingerprint, not both")
         if not 0 <= delivery.wait <= 3600:

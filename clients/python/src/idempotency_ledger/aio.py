@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import inspect
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Optional, Set, Type, TypeVar, Union
 
 from ._aio_transport import AioTransport
-from ._claim import BaseClaim, Result, done_of
+from ._claim import BaseClaim, Result, done_of, ending_of
 from ._connection import Connection
 from ._core.delivery import begin, finish
 from ._core.holds import Hold
@@ -18,7 +19,7 @@ from ._decorator import JSON, Call, Codec, replayed
 from ._options import Body, Delivery, Options
 from ._report import Report
 from ._telemetry import Telemetry
-from .errors import Closed, GiveBack, Park, Steer
+from .errors import Closed, GiveBack, InvalidField, Park, Steer
 from .key import Fingerprint, Key
 from .outcome import Outcome
 
@@ -83,6 +84,8 @@ class AsyncLedger:
         The handler is a task: a lost claim cancels it with the reason. The cancellation of the caller does not: the
         effect and its settlement go on, and `close` waits for them; a claim that is not granted yet is given back.
         """
+        if not callable(handler):
+            raise InvalidField("handler", "must be a coroutine function of the claim")
         scope = self.claim(
             key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type, wait=wait
         )
@@ -93,7 +96,13 @@ class AsyncLedger:
         try:
             async with scope:
                 if claim.granted:
-                    claim.result = await handler(claim)
+                    work = handler(claim)
+                    if not inspect.isawaitable(work):
+                        found = type(work).__name__
+                        raise InvalidField(
+                            "handler", f"returned {found}, which cannot be awaited: Ledger runs plain functions"
+                        )
+                    claim.result = await work
         except Exception:
             if claim._outcome is None:
                 raise  # It is the package's own: the delivery was not taken, or could not be settled.
@@ -290,7 +299,7 @@ class AsyncClaimScope:
     async def _finish(self, hold: Hold, error: Optional[BaseException]) -> None:
         ledger = self._ledger
         try:
-            ending = done_of(self._claim.result) if error is None else error
+            ending = ending_of(self._claim.result, error)
             self._claim._outcome = await ledger._run(finish(hold, ending, ledger._options.unexpected))
         finally:
             if self._keeping is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import inspect
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Callable, Optional, Type, TypeVar
 
-from ._claim import BaseClaim, Result, done_of
+from ._claim import BaseClaim, Result, done_of, ending_of
 from ._connection import Connection
 from ._core.delivery import begin, finish
 from ._core.holds import Hold
@@ -23,7 +24,7 @@ from ._renewer import Renewer
 from ._report import Report
 from ._sync_transport import SyncTransport
 from ._telemetry import Telemetry
-from .errors import Closed, Park, Steer
+from .errors import Closed, InvalidField, Park, Steer
 from .key import Fingerprint, Key
 from .outcome import Outcome
 
@@ -126,6 +127,8 @@ class Ledger:
         Never raises what the ledger answers: `Outcome.advice` says what to do. Raises `InvalidField` and `Closed`
         before anything is sent, and what is not an `Exception`, such as KeyboardInterrupt: then nothing is settled.
         """
+        if not callable(handler) or inspect.iscoroutinefunction(handler):
+            raise InvalidField("handler", "must be a plain function of the claim; AsyncLedger runs coroutine functions")
         scope = self.claim(
             key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type, wait=wait
         )
@@ -171,6 +174,8 @@ class Ledger:
         """
 
         def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
+            if inspect.iscoroutinefunction(function):
+                raise InvalidField("function", "is a coroutine function: make it idempotent by an AsyncLedger")
             call = Call(function, key, body, codec)
 
             def once(*arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -290,7 +295,7 @@ class ClaimScope:
         ledger, claim = self._ledger, self._claim
         with self._ends:
             if claim._held is not None:
-                ending = done_of(claim.result) if error is None else error
+                ending = ending_of(claim.result, error)
                 # The lease is renewed meanwhile: no other attempt begins while this one is reported.
                 claim._outcome = ledger._run(finish(claim._held, ending, ledger._options.unexpected))
             self._outcomes.append(claim.outcome)
