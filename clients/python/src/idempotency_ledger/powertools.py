@@ -1,4 +1,13 @@
-"""A persistence layer for the idempotency utility of Powertools for AWS Lambda. Needs the extra `powertools`."""
+"""A persistence layer for the idempotency utility of Powertools for AWS Lambda. Needs the extra `powertools`.
+
+::
+
+    store = LedgerPersistenceLayer(Ledger("orders-lambda", lease=60))
+
+    @idempotent(persistence_store=store, config=IdempotencyConfig(event_key_jmespath="order_id"))
+    def handler(event, context):
+        return charge(event, store.claim.token)
+"""
 
 from __future__ import annotations
 
