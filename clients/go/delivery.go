@@ -31,7 +31,7 @@ func (l *Ledger) begin(base context.Context, request *ledgerv1.ClaimRequest, gon
 	wait := request.GetWait().AsDuration()
 	answer, sent, failed := repeated(base, l.rpc.Claim, request, claimBudget+wait, callTimeout+wait)
 	if failed != nil {
-		return nil, refused(failed, outcome{})
+		return nil, l.refused(failed, outcome{})
 	}
 	acquired, granted := answer.GetVerdict().(*ledgerv1.ClaimResponse_Acquired)
 	// Rule 9: only this verdict with only this advice is a grant.
@@ -112,7 +112,7 @@ func (h *hold) completed(result []byte, leftOut bool) outcome {
 		answer, _, failed = repeated(h.base, h.ledger.rpc.Complete, request, settleBudget, callTimeout)
 	}
 	if failed != nil {
-		return refused(failed, base)
+		return h.ledger.refused(failed, base)
 	}
 	base.ResultDropped = answer.GetResultDropped() // Rule 21.
 	return advised(answer, base)
@@ -132,7 +132,7 @@ func (h *hold) failed(steer *SteerError) outcome {
 		base.Delay = max(steer.after, shortestDelay)
 		answer, _, failed := repeated(h.base, h.ledger.rpc.Release, request, settleBudget, callTimeout)
 		if failed != nil {
-			return refused(failed, base)
+			return h.ledger.refused(failed, base)
 		}
 		return advised(answer, base)
 	}
@@ -145,7 +145,7 @@ func (h *hold) failed(steer *SteerError) outcome {
 	}
 	answer, _, failed := repeated(h.base, h.ledger.rpc.Fail, request, settleBudget, callTimeout)
 	if failed != nil {
-		return refused(failed, base)
+		return h.ledger.refused(failed, base)
 	}
 	return advised(answer, base)
 }
@@ -219,8 +219,12 @@ func advised(answer interface{ GetAdvice() ledgerv1.Advice }, base outcome) outc
 }
 
 // refused is what an error says: its own advice (rule 5), and RetryLater where it is not the ledger's (rule 3).
-func refused(failed *failure, base outcome) outcome {
+// Without an answer the detail names the endpoint: gRPC's own text often does not.
+func (l *Ledger) refused(failed *failure, base outcome) outcome {
 	base.Advice, base.Delay, base.Reason, base.Detail = failed.advised(), 0, failed.name(), failed.detail
+	if failed.reason == "" {
+		base.Detail = "no answer from " + l.options.Endpoint + " (Options.Endpoint, else LEDGER_ENDPOINT): " + failed.detail
+	}
 	if base.Advice == RetryLater {
 		base.Delay = defaultDelay
 		if failed.named {

@@ -109,6 +109,17 @@ func TestAPanicIsSettledAndGoesOn(t *testing.T) {
 	}
 }
 
+func TestWithoutAnAnswerTheEndpointIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{claim: func(context.Context) (*ledgerv1.ClaimResponse, error) { return nil, errHop }}
+		l := f.client(t, Options{Endpoint: "ledger.example:50051"})
+		outcome, err := Process(t.Context(), l, message, returning("", nil))
+		if want := "no answer from ledger.example:50051 (Options.Endpoint, else LEDGER_ENDPOINT): text"; err != nil || outcome.Detail != want {
+			t.Errorf("the detail is %q, %v", outcome.Detail, err)
+		}
+	})
+}
+
 func TestNoGoroutineIsLeftBehind(t *testing.T) {
 	f := &fake{}
 	l := f.client(t, Options{})
