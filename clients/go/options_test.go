@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"idempotency-ledger.internal/ledger/internal/logged"
 )
 
 func TestOptionsBeyondTheirBounds(t *testing.T) {
@@ -122,5 +124,29 @@ func TestEveryKindIsLoggedOnceASecond(t *testing.T) {
 	r.outcome(outcome{Reason: "OVERLOADED", Detail: "a queue is full"})
 	if !strings.Contains(log.String(), "suppressed=4") {
 		t.Errorf("the number of suppressed lines is missing: %s", log.String())
+	}
+}
+
+func TestAnErrorThatAGuardHidesIsLoggedByItsType(t *testing.T) {
+	cause := errors.New("card 4111")
+	for _, test := range []struct {
+		err  error
+		said string
+	}{
+		{Doubtful("*sqlite.Error of the database").Because(&logged.Error{Err: cause}), "reason=\"*sqlite.Error of the database\" type=*errors.errorString"},
+		{Retry("chosen").Because(cause), ""},
+		{&InvalidFieldError{"dialect", "must be SQLite"}, "dialect: must be SQLite"},
+	} {
+		var log bytes.Buffer
+		r := report{consumer: "c", logger: slog.New(slog.NewTextHandler(&log, nil))}
+		found := outcome{Reason: "other", Err: test.err}
+		var steer *SteerError
+		if errors.As(test.err, &steer) {
+			found.Reason = steer.reason
+		}
+		r.outcome(found)
+		if (log.Len() > 0) != (test.said != "") || !strings.Contains(log.String(), test.said) || strings.Contains(log.String(), "4111") {
+			t.Errorf("%v is logged as: %s", test.err, log.String())
+		}
 	}
 }

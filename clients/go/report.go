@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"idempotency-ledger.internal/ledger/internal/logged"
 )
 
 const reportEvery = time.Second
@@ -24,20 +26,29 @@ type reported struct {
 	suppressed int
 }
 
-// outcome logs a call that was refused or not answered, and an error of a handler that does not steer.
+// outcome logs a call that was refused or not answered, and an error of a handler that does not steer, or that a guard has made
+// steer. Of an error its type is logged, and of the package's own *InvalidFieldError its text, which quotes no message.
 func (r *report) outcome(found outcome) {
 	if found.Detail != "" {
 		r.warn(found.Reason, "a call was refused or not answered", found, slog.String("detail", found.Detail))
 	}
 	var fault *InvalidFieldError
-	if found.Reason == "INVALID_FIELD" && errors.As(found.Err, &fault) {
+	var steer *SteerError
+	var hidden *logged.Error
+	switch {
+	case found.Reason == "INVALID_FIELD" && errors.As(found.Err, &fault):
 		r.warn(found.Reason, "a message is at fault", found, slog.String("detail", fault.Error()))
 		return
+	case errors.As(found.Err, &steer) && errors.As(found.Err, &hidden):
+		r.warn("guard: "+steer.reason, "a guard has met an error; its text is in Outcome.Err", found, slog.String("type", typeName(hidden.Err)))
+		return
+	case errors.As(found.Err, &fault) && steer == nil:
+		r.warn(found.Reason, "a handler has returned an error", found, slog.String("detail", fault.Error()))
+		return
 	}
-	var steer *SteerError
 	if found.Err != nil && !errors.As(found.Err, &steer) && !errors.Is(found.Err, errInterrupted) {
 		name := typeName(found.Err)
-		r.warn(name, "a handler has returned an error", found, slog.String("type", name))
+		r.warn(name, "a handler has returned an error; its text is in Outcome.Err", found, slog.String("type", name))
 	}
 }
 

@@ -13,9 +13,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"idempotency-ledger.internal/ledger"
+	"idempotency-ledger.internal/ledger/internal/logged"
 )
 
 var (
@@ -62,7 +64,7 @@ type Tx interface {
 //
 // Errors are [ErrUndecided] and [ErrWrongRow], by which nothing is settled, and what the effect returns after a rollback, so
 // that it has certainly not happened: steering errors as they are, and any other one within a [ledger.Retry]. Return each of
-// them from the handler.
+// them from the handler. Of an error that became one of these by the guard the type is logged.
 func Once(
 	ctx context.Context, db *sql.DB, dialect Dialect, claim Claim, effect func(ctx context.Context, tx Tx) ([]byte, error),
 ) ([]byte, error) {
@@ -97,7 +99,7 @@ func (t *transaction) once(ctx context.Context, effect func(context.Context, Tx)
 	}
 	// Until then an older attempt may begin, and its guard row is kept; later it may have been deleted.
 	if end := t.claim.HoldUntil(); !end.IsZero() && !time.Now().Before(end) {
-		return nil, ledger.Doubtful("the hold of the claim is over").Because(ErrUndecided)
+		return nil, doubt("the hold of the claim is over", &logged.Error{Err: ErrUndecided})
 	}
 	t.open = true // Also where its answer is lost.
 	if _, err := t.exec(t.dialect.begin); err != nil {
@@ -149,7 +151,7 @@ func (t *transaction) doneBefore(insertion error) ([]byte, error) {
 	case err != nil && insertion != nil:
 		return nil, undecided(insertion)
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, ledger.Doubtful("the guard row was deleted this very moment").Because(ErrUndecided)
+		return nil, doubt("the guard row was deleted this very moment", &logged.Error{Err: ErrUndecided})
 	case err != nil:
 		return nil, undecided(err)
 	case !bytes.Equal(stored.consumer, []byte(consumer)), !bytes.Equal(stored.source, []byte(key.Source)), !bytes.Equal(stored.id, []byte(key.ID)):
@@ -171,7 +173,7 @@ func (t *transaction) notHappened(ctx context.Context, err error) error {
 	if errors.As(err, &steer) {
 		return err
 	}
-	return ledger.Retry(fmt.Sprintf("%T", err)).Because(err)
+	return ledger.Retry(fmt.Sprintf("%T", err)).Because(&logged.Error{Err: err})
 }
 
 func (t *transaction) committed(result []byte) ([]byte, error) {
@@ -216,23 +218,32 @@ func (t *transaction) exec(query string, args ...any) (sql.Result, error) {
 
 // undecided is a wait that was too long, a deadlock, a lost connection, a COMMIT without an answer.
 func undecided(err error) error {
-	return doubt(fmt.Sprintf("%T of the database", err), err)
+	reason := fmt.Sprintf("%T of the database", err)
+	if noTable(err) {
+		reason = "the database has no table effect_guard: make it by Table of the dialect"
+	}
+	return doubt(reason, fmt.Errorf("%w: %w", ErrUndecided, &logged.Error{Err: err}))
 }
 
 // interrupted is the same of a statement that ends with the context of the handler: the loss of the claim may be its reason.
 func interrupted(ctx context.Context, err error) error {
 	var lost *ledger.ClaimLostError
 	if errors.As(context.Cause(ctx), &lost) {
-		return doubt(lost.Reason, err)
+		return doubt(lost.Reason, fmt.Errorf("%w: %w", ErrUndecided, err))
 	}
 	return undecided(err)
 }
 
-func doubt(reason string, err error) error {
-	return ledger.Doubtful(reason).Because(fmt.Errorf("%w: %w", ErrUndecided, err))
-}
+func doubt(reason string, cause error) error { return ledger.Doubtful(reason).Because(cause) }
 
-func wrong(reason string) error { return ledger.Doubtful(reason).Because(ErrWrongRow) }
+func wrong(reason string) error { return doubt(reason, &logged.Error{Err: ErrWrongRow}) }
+
+// noTable reports whether the database says that it has no table effect_guard: SQLite, Postgres, or MySQL and MariaDB.
+func noTable(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "effect_guard") && (strings.Contains(text, "no such table") ||
+		strings.Contains(text, "does not exist") || strings.Contains(text, "doesn't exist"))
+}
 
 // effectTx notes the errors of the database that an effect is given.
 type effectTx struct{ *transaction }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,23 @@ func TestOnce_AnErrorOfTheDatabaseIsUndecided(t *testing.T) {
 	_, err := guard.Once(t.Context(), db, guard.SQLite, claimed{id: "1"}, paying("taken", nil))
 	if !errors.Is(err, guard.ErrUndecided) || !errors.Is(err, ledger.ErrDoubtful) || payments(t, db) != 1 {
 		t.Errorf("it is answered %v", err)
+	}
+}
+
+func TestOnce_NamesAMissingTable(t *testing.T) {
+	db := opened(t)
+	if _, err := db.Exec("DROP TABLE effect_guard"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := guard.Once(t.Context(), db, guard.SQLite, claimed{id: "1"}, paying("x", nil))
+	if !errors.Is(err, guard.ErrUndecided) || !strings.Contains(err.Error(), "the database has no table effect_guard") {
+		t.Errorf("it is answered %v", err)
+	}
+	if _, err := db.Exec(guard.SQLite.Table() + "; DROP TABLE payments"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Once(t.Context(), db, guard.SQLite, claimed{id: "1"}, paying("x", nil)); !errors.Is(err, guard.ErrUndecided) || strings.Contains(err.Error(), "has no table effect_guard") {
+		t.Errorf("without a table of the effect it is answered %v", err)
 	}
 }
 
