@@ -75,6 +75,10 @@ func Must(l *Ledger, err error) *Ledger {
 func Process[T any](
 	ctx context.Context, l *Ledger, key Key, handler func(context.Context, *Claim) (T, error), options ...DeliveryOption,
 ) (Outcome[T], error) {
+	if handler == nil {
+		err := &InvalidFieldError{"handler", "must not be nil"}
+		return typed[T](later(reasonOf(err))), err
+	}
 	claim, begun, err := l.Begin(ctx, key, options...)
 	if claim == nil {
 		return typed[T](begun), err

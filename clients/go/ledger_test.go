@@ -120,6 +120,15 @@ func TestWithoutAnAnswerTheEndpointIsNamed(t *testing.T) {
 	})
 }
 
+func TestANilHandlerIsRefusedBeforeTheClaim(t *testing.T) {
+	f := &fake{}
+	var invalid *InvalidFieldError
+	outcome, err := Process[string](t.Context(), f.client(t, Options{}), message, nil)
+	if !errors.As(err, &invalid) || outcome.Advice != RetryLater || len(f.sent) != 0 {
+		t.Errorf("it is answered %+v, %v, and sent %v", outcome, err, f.sent)
+	}
+}
+
 func TestNoGoroutineIsLeftBehind(t *testing.T) {
 	f := &fake{}
 	l := f.client(t, Options{})
