@@ -37,7 +37,7 @@ type Settings struct {
 	// Route is the route of a request, such as /orders/{id}; nil: its path. Give one wherever paths have ids, since the
 	// ledger stores each source for ever.
 	Route func(*http.Request) string
-	// Methods are those whose requests need a key; nil: POST and PATCH.
+	// Methods are those whose requests need a key; nil: POST and PATCH. Other requests are passed on without a claim.
 	Methods []string
 	// Optional: a request without a key is passed on without protection, rather than answered 400.
 	Optional bool
