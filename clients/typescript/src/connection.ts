@@ -46,6 +46,8 @@ const SCHEMES = /^(unix|unix-abstract|ipv4|ipv6|dns):/;
 
 /** What a channel is made of. */
 export interface Channel {
+  /** As it was given, for people. */
+  readonly endpoint: string;
   readonly target: string;
   readonly credentials: ChannelCredentials;
   readonly options: ChannelOptions;
@@ -75,7 +77,7 @@ export function channelOf(options: ConnectionOptions, environment: NodeJS.Proces
   }
   // The addresses of a list are no name of a server.
   const named = LIST.test(target) ? { 'grpc.default_authority': 'ledger' } : {};
-  const channel = { target, options: { ...CHANNEL, ...named } };
+  const channel = { endpoint, target, options: { ...CHANNEL, ...named } };
   if (!tls) return { ...channel, credentials: credentials.createInsecure() };
   const read = (path: string | undefined) => (path ? readFileSync(path) : null);
   const secure = credentials.createSsl(read(caFile), read(clientKeyFile), read(clientCertFile));

@@ -64,7 +64,7 @@ export class Transport {
         { deadline },
         (error, answer) => {
           stop?.removeEventListener('abort', cancel);
-          resolve(error ? failureOf(error) : (answer ?? new Uint8Array()));
+          resolve(error ? failureOf(error, this.#channel.endpoint) : (answer ?? new Uint8Array()));
         },
       );
       const cancel = () => call.cancel();
@@ -79,18 +79,23 @@ export class Transport {
   }
 }
 
-/** The failure that an error reports, by the trailers with which the ledger marks its own errors. */
-export function failureOf(error: Partial<ServiceError>): Failure {
+/**
+ * The failure that an error reports, by the trailers with which the ledger marks its own errors. Where the ledger did not make
+ * the error, its text names the endpoint: gRPC's own does not.
+ */
+export function failureOf(error: Partial<ServiceError>, endpoint: string): Failure {
   const trailer = (name: string): string | undefined => {
     const value = error.metadata?.get(`idempotency-ledger-${name}`)[0];
     return value === undefined ? undefined : value.toString() || undefined;
   };
   const after = trailer('retry-after-ms') ?? '';
+  const reason = trailer('reason');
+  const unanswered = reason ? '' : `no answer from ${endpoint} (option endpoint, else LEDGER_ENDPOINT): `;
   return new Failure(
     status[error.code ?? status.UNKNOWN],
-    trailer('reason'),
+    reason,
     trailer('advice'),
     /^\d{1,15}$/.test(after) ? Number(after) : undefined,
-    (error.details ?? '').slice(0, TEXT_LENGTH),
+    (unanswered + (error.details ?? '')).slice(0, TEXT_LENGTH),
   );
 }

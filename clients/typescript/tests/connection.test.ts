@@ -75,15 +75,17 @@ test('errors_of_the_ledger_are_known_by_their_trailers', () => {
   metadata.set('idempotency-ledger-reason', 'OVERLOADED');
   metadata.set('idempotency-ledger-advice', 'RETRY_LATER');
   metadata.set('idempotency-ledger-retry-after-ms', '700');
-  const ours = failureOf({ code: status.RESOURCE_EXHAUSTED, details: 'd'.repeat(600), metadata });
+  const ours = failureOf({ code: status.RESOURCE_EXHAUSTED, details: 'd'.repeat(600), metadata }, 'ledger:1');
   assert.deepEqual(
     [ours.code, ours.reason, ours.retryAfter, ours.text.length],
     ['RESOURCE_EXHAUSTED', 'OVERLOADED', 700, 500],
   );
   assert.ok(!ours.unknown && ours.repeatable);
-  const hop = failureOf({ code: status.INTERNAL, details: '', metadata: new Metadata() });
+  const hop = failureOf({ code: status.INTERNAL, details: '', metadata: new Metadata() }, 'ledger:1');
   assert.ok(hop.unknown && hop.repeatable && hop.advised() === 'RETRY_LATER');
-  assert.equal(failureOf({}).code, 'UNKNOWN');
+  assert.equal(failureOf({}, 'ledger:1').code, 'UNKNOWN');
+  const text = failureOf({ code: status.DEADLINE_EXCEEDED, details: 'late' }, 'ledger.example:1').text;
+  assert.equal(text, 'no answer from ledger.example:1 (option endpoint, else LEDGER_ENDPOINT): late');
 });
 
 test('log_has_a_line_a_second_of_each_kind', () => {
