@@ -177,6 +177,19 @@ export class AnnouncementFailed extends Retry {
   override readonly name = 'AnnouncementFailed';
 }
 
+const ofGuard = new WeakSet<Steer>();
+
+/** Marks an error that a guard has made of another one, which the handler did not choose: it is logged. */
+export function markOfGuard<S extends Steer>(error: S): S {
+  ofGuard.add(error);
+  return error;
+}
+
+/** Whether a guard has made the error of another one. */
+export function isOfGuard(error: Steer): boolean {
+  return ofGuard.has(error);
+}
+
 const OWN: ReadonlySet<unknown> = new Set([Retry, Terminal, Park, Doubtful, GiveBack, AnnouncementFailed]);
 
 /** The name of an error's type, which is all that the ledger and the log are given of it. */

@@ -1,4 +1,4 @@
-import { Steer, typeName } from './errors.js';
+import { InvalidField, Steer, isOfGuard, typeName } from './errors.js';
 import type { Outcome } from './outcome.js';
 
 const EVERY = 1_000; // milliseconds between two lines of one kind
@@ -18,13 +18,23 @@ export class Report {
     private readonly now: () => number,
   ) {}
 
-  /** Logs a call that was refused or not answered, and an error of a handler that does not steer. */
+  /**
+   * Logs a call that was refused or not answered, and an error of a handler that does not steer, or that a guard has made
+   * steer. Of an error its type is logged, and of the package's own `InvalidField` its text, which quotes no message.
+   */
   outcome(outcome: Outcome): void {
     const { reason, detail, error, advice } = outcome;
     if (detail) this.line(String(reason), `${reason}: ${detail}: ${advice}`);
-    if (error !== undefined && !(error instanceof Steer)) {
-      const name = typeName(error);
-      this.line(name, `${name} was thrown: ${advice}`);
+    if (error === undefined) return;
+    const name = typeName(error);
+    if (error instanceof Steer) {
+      if (!isOfGuard(error)) return;
+      this.line(`guard: ${error.reason}`, `guard: ${error.reason} (see the cause of outcome.error): ${advice}`);
+    } else if (error instanceof InvalidField) {
+      const atFault = reason === 'INVALID_FIELD' ? 'a message is at fault' : `${name} was thrown`;
+      this.line(name, `${atFault}: ${error.message}: ${advice}`);
+    } else {
+      this.line(name, `${name} was thrown (see outcome.error): ${advice}`);
     }
   }
 

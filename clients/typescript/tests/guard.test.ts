@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Claim } from '../src/claim.js';
 import { durationOf } from '../src/core/world.js';
-import { Doubtful, InvalidField, Retry, Terminal } from '../src/errors.js';
+import { Doubtful, InvalidField, Retry, Terminal, isOfGuard } from '../src/errors.js';
 import { type PostgresClient, Undecided, WrongRow, mysql, once, postgres } from '../src/guard/index.js';
 import { outcome } from '../src/outcome.js';
 import { FakeWorld, holdOf } from './world.js';
@@ -84,6 +84,24 @@ test('row_of_another_message_stops_everything', async () => {
     once(postgres(deleted), claimed(), () => 'r'),
     Undecided,
   );
+});
+
+test('missing_table_is_named', async () => {
+  for (const [said, named] of [
+    ['relation "effect_guard" does not exist', true],
+    ['relation "payments" does not exist', false],
+    ['canceling statement due to lock timeout, in relation "effect_guard"', false],
+  ] as const) {
+    const lacks = () => {
+      throw Object.assign(new Error(said), { code: '42P01' });
+    };
+    const undecided = (error: unknown) =>
+      error instanceof Undecided && isOfGuard(error) && /no table effect_guard/.test(error.message) === named;
+    await assert.rejects(
+      once(postgres(new Scripted({ INSERT: lacks })), claimed(), () => 'r'),
+      undecided,
+    );
+  }
 });
 
 test('error_of_the_database_is_a_doubt', async () => {

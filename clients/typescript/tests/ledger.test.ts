@@ -132,7 +132,18 @@ test('errors_of_handlers_are_logged_by_their_names', async () => {
     throw new TypeError('card 4111');
   });
   assert.ok(outcome.error instanceof TypeError);
-  assert.deepEqual(lines, ['idempotency-ledger: c: TypeError was thrown: DEAD_LETTER']);
+  assert.deepEqual(lines, ['idempotency-ledger: c: TypeError was thrown (see outcome.error): DEAD_LETTER']);
+});
+
+test('what_is_no_key_or_no_handler_is_refused_before_the_claim', async () => {
+  const text = 'shop/1' as unknown as Key;
+  await assert.rejects(
+    ledger.process(text, () => 'never'),
+    /key: must be a Key, not string: Key\.of/,
+  );
+  await assert.rejects(ledger.claim(text), /key: must be a Key/);
+  await assert.rejects(ledger.process(key, undefined as unknown as Handler), /handler: must be a function/);
+  assert.deepEqual(methods(), []);
 });
 
 test('result_that_is_none_is_logged_and_completes', async () => {

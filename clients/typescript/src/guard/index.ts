@@ -8,7 +8,7 @@
  * @packageDocumentation
  */
 import type { Claim } from '../claim.js';
-import { Doubtful, Retry, Steer, typeName } from '../errors.js';
+import { Doubtful, Retry, Steer, markOfGuard, typeName } from '../errors.js';
 import type { Place } from './dialects.js';
 
 export {
@@ -57,7 +57,8 @@ export class WrongRow extends Doubtful {
  * database, and returns the result: bytes or text.
  *
  * Throws `Undecided` and `WrongRow`. What the effect throws is thrown after a rollback, so that it has certainly not happened:
- * steering errors as they are, any other one as the cause of a `Retry`.
+ * steering errors as they are, any other one as the cause of a `Retry`. An error that became a `Retry` or an `Undecided` is
+ * logged by its type.
  */
 export async function once<C>(
   place: Place<C>,
@@ -73,8 +74,10 @@ export async function once<C>(
     }
   } catch (error) {
     // A wait that was too long, a deadlock, a lost connection, a COMMIT without an answer.
+    if (error instanceof Undecided || error instanceof WrongRow) throw markOfGuard(error);
     if (error instanceof Steer || !place.isError(error)) throw error;
-    throw new Undecided(`${typeName(error)} of the database`, { cause: error });
+    const missing = isNoTable(error) && 'the database has no table effect_guard: make it by a file of the folder sql';
+    throw markOfGuard(new Undecided(missing || `${typeName(error)} of the database`, { cause: error }));
   }
 }
 
@@ -108,7 +111,7 @@ async function had<C>(
     return Buffer.from(await effect(place.connection));
   } catch (error) {
     if (error instanceof Steer || place.isError(error)) throw error;
-    throw new Retry(typeName(error), { cause: error });
+    throw markOfGuard(new Retry(typeName(error), { cause: error }));
   }
 }
 
@@ -126,6 +129,12 @@ async function doneBefore(
   }
   if (!result) throw new WrongRow('the guard row has no result: it was committed without its effect');
   return result;
+}
+
+/** Whether the database says that it has no table `effect_guard`: SQLite, Postgres, or MySQL and MariaDB. */
+function isNoTable(error: unknown): boolean {
+  const text = error instanceof Error ? error.message : '';
+  return text.includes('effect_guard') && /no such table|does not exist|doesn't exist/.test(text);
 }
 
 function bytesOf(value: unknown): Buffer | undefined {
