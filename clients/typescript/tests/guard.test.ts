@@ -86,6 +86,19 @@ test('row_of_another_message_stops_everything', async () => {
   );
 });
 
+test('result_of_an_effect_is_what_a_handler_may_return', async () => {
+  const empty = await once(postgres(new Scripted()), claimed(), () => undefined);
+  assert.equal(empty.length, 0);
+  const client = new Scripted();
+  const refused = (error: unknown) =>
+    error instanceof Retry && (error.cause as Error).message === 'result: must be bytes, text or nothing, not object';
+  await assert.rejects(
+    once(postgres(client), claimed(), () => ({}) as unknown as string),
+    refused,
+  );
+  assert.equal(client.sent.at(-1), 'ROLLBACK');
+});
+
 test('missing_table_is_named', async () => {
   for (const [said, named] of [
     ['relation "effect_guard" does not exist', true],

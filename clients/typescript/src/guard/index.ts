@@ -7,8 +7,9 @@
  *
  * @packageDocumentation
  */
-import type { Claim } from '../claim.js';
-import { Doubtful, Retry, Steer, markOfGuard, typeName } from '../errors.js';
+import type { Claim, Result } from '../claim.js';
+import { endingOf } from '../core/delivery.js';
+import { Doubtful, InvalidField, Retry, Steer, markOfGuard, typeName } from '../errors.js';
 import type { Place } from './dialects.js';
 
 export {
@@ -53,8 +54,8 @@ export class WrongRow extends Doubtful {
  *
  * `place`: `postgres(client)`, `mysql(connection)` or `sqlite(database)` of a connection for the guard alone, outside of a
  * transaction; `InvalidField` where it is not that. One that was lost is closed: take another one for the next message.
- * `effect` is given the connection, writes by nothing else, neither begins nor ends a transaction, catches no error of the
- * database, and returns the result: bytes or text.
+ * `effect` is given the connection as the driver made it, writes by nothing else, neither begins nor ends a transaction,
+ * catches no error of the database, and returns the result: bytes, text or nothing.
  *
  * Throws `Undecided` and `WrongRow`. What the effect throws is thrown after a rollback, so that it has certainly not happened:
  * steering errors as they are, any other one as the cause of a `Retry`. An error that became a `Retry` or an `Undecided` is
@@ -63,7 +64,7 @@ export class WrongRow extends Doubtful {
 export async function once<C>(
   place: Place<C>,
   claim: Claim,
-  effect: (connection: C) => Promise<Uint8Array | string> | Uint8Array | string,
+  effect: (connection: C) => Promise<Result> | Result,
 ): Promise<Uint8Array> {
   place.check();
   try {
@@ -84,7 +85,7 @@ export async function once<C>(
 async function transaction<C>(
   place: Place<C>,
   claim: Claim,
-  effect: (connection: C) => Promise<Uint8Array | string> | Uint8Array | string,
+  effect: (connection: C) => Promise<Result> | Result,
 ): Promise<Uint8Array> {
   // Until then an older attempt may begin, and its guard row is kept; later it may have been deleted.
   if (performance.now() >= claim.holdUntil) throw new Undecided('the hold of the claim is over');
@@ -103,12 +104,12 @@ async function transaction<C>(
   return result;
 }
 
-async function had<C>(
-  place: Place<C>,
-  effect: (connection: C) => Promise<Uint8Array | string> | Uint8Array | string,
-): Promise<Uint8Array> {
+async function had<C>(place: Place<C>, effect: (connection: C) => Promise<Result> | Result): Promise<Uint8Array> {
   try {
-    return Buffer.from(await effect(place.connection));
+    const returned = await effect(place.connection);
+    const ending = endingOf(returned);
+    if ('result' in ending && !ending.leftOut) return Buffer.from(ending.result); // Not every driver takes a Uint8Array.
+    throw new InvalidField('result', `must be bytes, text or nothing, not ${typeof returned}`);
   } catch (error) {
     if (error instanceof Steer || place.isError(error)) throw error;
     throw markOfGuard(new Retry(typeName(error), { cause: error }));
