@@ -66,6 +66,7 @@ export class Ledger implements AsyncDisposable {
    * `Closed` before anything is sent, and with the reason of `options.signal` where that is aborted.
    */
   async process(key: Key, handler: Handler, options: DeliveryOptions = {}): Promise<Outcome> {
+    if (typeof handler !== 'function') throw new InvalidField('handler', 'must be a function of the claim');
     return this.#taken(options.signal, async (stopping) => {
       const { hold, claim, renewal } = await this.#begun(key, options, stopping);
       if (!hold) return claim.outcome;
@@ -191,7 +192,8 @@ export class Ledger implements AsyncDisposable {
   #ending(result: unknown): Ending {
     const ending = endingOf(result);
     if ('leftOut' in ending && ending.leftOut) {
-      this.#report.line('result', `a handler returned ${typeof result}: a result is bytes, text or nothing`);
+      const isOne = 'a result is bytes, text or nothing; the message is completed without it';
+      this.#report.line('result', `a handler returned ${typeof result}: ${isOne}`);
     }
     return ending;
   }

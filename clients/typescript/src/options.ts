@@ -8,8 +8,7 @@ import { durationOf } from './core/world.js';
 import { Doubtful, InvalidField, Park, Retry } from './errors.js';
 import type { ClaimRequest } from './gen/idempotency/ledger/v1/ledger_pb.js';
 import { ClaimRequestSchema } from './gen/idempotency/ledger/v1/ledger_pb.js';
-import type { Key } from './key.js';
-import { Fingerprint, checkedText } from './key.js';
+import { Fingerprint, Key, checkedText } from './key.js';
 import type { Log } from './report.js';
 
 const DAY = 86_400_000;
@@ -89,6 +88,9 @@ export function checkOptions(options: LedgerOptions): void {
 /** The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery (rule 1). */
 export function requestOf(options: LedgerOptions, key: Key, delivery: DeliveryOptions): ClaimRequest {
   const { body, occurredAt, waitMs = 0, eventType = '' } = delivery;
+  if (!(key instanceof Key)) {
+    throw new InvalidField('key', `must be a Key, not ${typeof key}: Key.of(source, id) makes one`);
+  }
   if (body !== undefined && delivery.fingerprint !== undefined) {
     throw new InvalidField('fingerprint', 'give the raw body or its fingerprint, not both');
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import { Closed, Key, Ledger, NotGranted, Retry, makeIdempotent } from '../src/index.js';
+import { Closed, type Handler, Key, Ledger, NotGranted, Retry, makeIdempotent } from '../src/index.js';
 import {
   Advice,
   ClaimResponseSchema,
