@@ -82,7 +82,7 @@ def test_what_is_no_result_leaves_nothing(connection: sqlite3.Connection) -> Non
 
 def test_missing_table_is_named(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE effect_guard")
-    with pytest.raises(Undecided, match="has no table effect_guard"):
+    with pytest.raises(Undecided, match="has no table effect_guard; run sqlite.sql of"):
         guard.once(connection, claim(), pay())
 
 

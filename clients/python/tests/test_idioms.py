@@ -263,7 +263,7 @@ def test_log_has_a_line_a_second_of_each_kind(
     report.outcome(Outcome(Advice.ACK, result=b"r"))
     report.outcome(Outcome(Advice.RETRY_LATER, 1.0, error=Retry("steers"), reason="steers"))
     fault = InvalidField("key.id", "has 513 bytes")
-    report.outcome(Outcome(Advice.DEAD_LETTER, error=fault, reason="INVALID_FIELD"))
+    report.outcome(Outcome(Advice.DEAD_LETTER, error=fault, reason="INVALID_FIELD", detail=str(fault)))
     report.outcome(Outcome(Advice.RETRY_LATER, 1.0, error=Undecided("OperationalError of the database")))
     now[0] += 1
     report.outcome(Outcome(Advice.DEAD_LETTER, error=InvalidField("connection", "must"), reason="InvalidField"))
@@ -271,7 +271,7 @@ def test_log_has_a_line_a_second_of_each_kind(
     assert [record.getMessage() for record in caplog.records] == [
         "payments: UNAUTHENTICATED: no token: RETRY_LATER",
         "payments: ValueError was raised (see Outcome.error): DEAD_LETTER",
-        "payments: a message is at fault: key.id: has 513 bytes: DEAD_LETTER",
+        "payments: INVALID_FIELD: key.id: has 513 bytes: DEAD_LETTER",
         "payments: guard: OperationalError of the database (see Outcome.error.__cause__): RETRY_LATER",
         "payments: InvalidField was raised: connection: must: DEAD_LETTER",
         "payments: UNAUTHENTICATED: no token: RETRY_LATER; 2 more of this kind were suppressed",

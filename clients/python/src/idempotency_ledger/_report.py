@@ -33,8 +33,8 @@ class Report:
             if error._of_guard:
                 self._warn(f"guard: {error.reason}", f"guard: {error.reason} (see Outcome.error.__cause__)", outcome)
         elif isinstance(error, InvalidField):
-            at_fault = "a message is at fault" if outcome.reason == "INVALID_FIELD" else f"{name} was raised"
-            self._warn(name, f"{at_fault}: {error}", outcome)
+            if outcome.detail != str(error):  # The fault of a key is logged above.
+                self._warn(name, f"{name} was raised: {error}", outcome)
         elif error is not None:
             self._warn(name, f"{name} was raised (see Outcome.error)", outcome)
 

@@ -39,7 +39,7 @@ class Outcome:
     the handler gave, or one of the package: ``INVALID_FIELD``, ``PRIOR_EFFECT_STARTED``, ``NOT_PROTECTED``,
     ``CLOSING``, ``LEASE_OVER``, ``DOUBTFUL``, ``INTERRUPTED``, ``UNKNOWN_VERDICT``, ``NO_ANSWER``."""
     detail: str = ""
-    """What the error of a call said, for people: a field at fault, or why no server was reached."""
+    """For people: the field at fault and its bound, what the error of a call said, or which endpoint did not answer."""
     attempt: int = 0
     """Which attempt this was, or how many there were; 0 where it is not known."""
     error: Optional[BaseException] = None

@@ -38,7 +38,7 @@ def begin(
     `fault`: what is wrong with the message's key, which the ledger would refuse in the same way.
     """
     if fault is not None:
-        return Outcome(Advice.DEAD_LETTER, reason="INVALID_FIELD", error=fault)
+        return Outcome(Advice.DEAD_LETTER, reason="INVALID_FIELD", detail=str(fault), error=fault)
     wait = seconds(request.wait)
     try:
         answer, sent = yield from repeated(

@@ -64,7 +64,8 @@ def once(connection: Any, claim: BaseClaim, effect: Callable[[Any], Result]) -> 
             dialect.roll_back()
     except dialect.errors as error:  # A wait that was too long, a deadlock, a lost connection, a COMMIT without answer.
         if _no_table(error):
-            raise Undecided("the database has no table effect_guard: make it by a file of the guard") from error
+            run = f"run {dialect.file} of idempotency_ledger.guard in it"
+            raise Undecided(f"the database has no table effect_guard; {run}") from error
         raise Undecided(f"{type(error).__name__} of the database") from error
 
 

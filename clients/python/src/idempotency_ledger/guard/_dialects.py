@@ -17,6 +17,7 @@ SILENCE = 10
 class Dialect:
     """One connection, by which nothing else writes."""
 
+    file = ""
     mark = "%s"
     begins = "BEGIN"
     waits: Tuple[str, ...] = ()
@@ -95,6 +96,7 @@ class Dialect:
 class Postgres(Dialect):
     """READ COMMITTED: a conflict is seen and then read, though it was committed after this transaction began."""
 
+    file = "postgres.sql"
     begins = "BEGIN ISOLATION LEVEL READ COMMITTED"
     waits = (
         f"SET lock_timeout = '{LOCK_WAIT}s'",
@@ -115,6 +117,7 @@ class MySql(Dialect):
     """MySQL and MariaDB: a plain INSERT, whose error for a duplicate ends the statement alone. INSERT IGNORE would hide
     values that are cut, and the count of ON DUPLICATE KEY UPDATE depends on a flag of the connection."""
 
+    file = "mysql.sql"
     begins = "START TRANSACTION"
     duplicate = 1062
     in_transaction = 1  # SERVER_STATUS_IN_TRANS of the protocol
@@ -150,6 +153,7 @@ class MySql(Dialect):
 class Sqlite(Dialect):
     """BEGIN IMMEDIATE: the one lock of writers is taken, or waited for, before anything is read."""
 
+    file = "sqlite.sql"
     mark = "?"
     begins = "BEGIN IMMEDIATE"
     waits = (f"PRAGMA busy_timeout = {LOCK_WAIT * 1000}",)
