@@ -192,7 +192,7 @@ func TestFaultsOfAMessageAreDeadLettersAndNotSent(t *testing.T) {
 	for _, key := range []Key{{Source: "", ID: "1"}, {Source: "shop"}, {Source: "shop", ID: strings.Repeat("é", 257)}, {Source: "shop", ID: "a\u0085b"}, {Source: "shop", ID: "\xff"}} {
 		outcome, err := Process(t.Context(), l, key, returning("", nil))
 		var invalid *InvalidFieldError
-		if err != nil || outcome.Advice != DeadLetter || outcome.Reason != "INVALID_FIELD" || !errors.As(outcome.Err, &invalid) {
+		if err != nil || outcome.Advice != DeadLetter || outcome.Reason != "INVALID_FIELD" || !strings.Contains(outcome.Detail, "key.") || !errors.As(outcome.Err, &invalid) {
 			t.Errorf("%q is answered %+v, %v", key, outcome, err)
 		}
 	}

@@ -156,7 +156,7 @@ func (l *Ledger) Begin(ctx context.Context, key Key, options ...DeliveryOption) 
 		l.inflight.leave()
 	}
 	if fault := key.fault(); fault != nil { // The message is at fault, and the ledger would refuse it in the same way.
-		found := outcome{Advice: DeadLetter, Reason: "INVALID_FIELD", Err: fault}
+		found := outcome{Advice: DeadLetter, Reason: "INVALID_FIELD", Detail: fault.Error(), Err: fault}
 		ended(found)
 		return nil, found, nil
 	}

@@ -50,7 +50,7 @@ type Outcome[T any] struct {
 	// the handler gave, or one of the package: INVALID_FIELD, PRIOR_EFFECT_STARTED, NOT_PROTECTED, CLOSING, LEASE_OVER,
 	// DOUBTFUL, INTERRUPTED, UNKNOWN_VERDICT, NO_ANSWER. Empty where there is none.
 	Reason string
-	// Detail is what the error of a call said, for people: a field at fault, or why no server was reached.
+	// Detail is for people: the field at fault and its bound, what the error of a call said, or which endpoint did not answer.
 	Detail string
 	// Attempt is which attempt this was, or how many there were; 0 where it is not known.
 	Attempt int

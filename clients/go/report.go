@@ -29,16 +29,17 @@ type reported struct {
 // outcome logs a call that was refused or not answered, and an error of a handler that does not steer, or that a guard has made
 // steer. Of an error its type is logged, and of the package's own *InvalidFieldError its text, which quotes no message.
 func (r *report) outcome(found outcome) {
+	var fault *InvalidFieldError
+	if found.Reason == "INVALID_FIELD" && errors.As(found.Err, &fault) {
+		r.warn(found.Reason, "a message is at fault", found, slog.String("detail", found.Detail))
+		return
+	}
 	if found.Detail != "" {
 		r.warn(found.Reason, "a call was refused or not answered", found, slog.String("detail", found.Detail))
 	}
-	var fault *InvalidFieldError
 	var steer *SteerError
 	var hidden *logged.Error
 	switch {
-	case found.Reason == "INVALID_FIELD" && errors.As(found.Err, &fault):
-		r.warn(found.Reason, "a message is at fault", found, slog.String("detail", fault.Error()))
-		return
 	case errors.As(found.Err, &steer) && errors.As(found.Err, &hidden):
 		r.warn("guard: "+steer.reason, "a guard has met an error; its text is in Outcome.Err", found, slog.String("type", typeName(hidden.Err)))
 		return

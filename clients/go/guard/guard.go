@@ -220,7 +220,7 @@ func (t *transaction) exec(query string, args ...any) (sql.Result, error) {
 func undecided(err error) error {
 	reason := fmt.Sprintf("%T of the database", err)
 	if noTable(err) {
-		reason = "the database has no table effect_guard: make it by Table of the dialect"
+		reason = "the database has no table effect_guard; run Table() of the dialect in it"
 	}
 	return doubt(reason, fmt.Errorf("%w: %w", ErrUndecided, &logged.Error{Err: err}))
 }
