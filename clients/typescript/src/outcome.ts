@@ -31,7 +31,7 @@ export interface Outcome {
    * `LEASE_OVER`, `DOUBTFUL`, `INTERRUPTED`, `UNKNOWN_VERDICT`, `NO_ANSWER`.
    */
   readonly reason: string | undefined;
-  /** What the error of a call said, for people: a field at fault, or why no server was reached. Else empty. */
+  /** For people: the field at fault and its bound, what the error of a call said, or which endpoint did not answer. Else empty. */
   readonly detail: string;
   /** Which attempt this was, or how many there were; 0 where it is not known. */
   readonly attempt: number;

@@ -31,8 +31,8 @@ export class Report {
       if (!isOfGuard(error)) return;
       this.line(`guard: ${error.reason}`, `guard: ${error.reason} (see the cause of outcome.error): ${advice}`);
     } else if (error instanceof InvalidField) {
-      const atFault = reason === 'INVALID_FIELD' ? 'a message is at fault' : `${name} was thrown`;
-      this.line(name, `${atFault}: ${error.message}: ${advice}`);
+      if (error.message === detail) return; // The fault of a key is logged above.
+      this.line(name, `${name} was thrown: ${error.message}: ${advice}`);
     } else {
       this.line(name, `${name} was thrown (see outcome.error): ${advice}`);
     }

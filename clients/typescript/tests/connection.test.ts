@@ -101,14 +101,14 @@ test('log_has_a_line_a_second_of_each_kind', () => {
   report.outcome(outcome('DEAD_LETTER', { error: new TypeError('card 4111') }));
   report.outcome(outcome('RETRY_LATER', { error: new Retry('chosen') }));
   const fault = new InvalidField('key.id', 'has 513 bytes');
-  report.outcome(outcome('DEAD_LETTER', { reason: 'INVALID_FIELD', error: fault }));
+  report.outcome(outcome('DEAD_LETTER', { reason: 'INVALID_FIELD', detail: fault.message, error: fault }));
   report.outcome(outcome('RETRY_LATER', { error: markOfGuard(new Retry('RangeError')) }));
   now = 1_000;
   report.outcome(refused);
   assert.deepEqual(lines, [
     'idempotency-ledger: c: OVERLOADED: busy: RETRY_LATER',
     'idempotency-ledger: c: TypeError was thrown (see outcome.error): DEAD_LETTER',
-    'idempotency-ledger: c: a message is at fault: key.id: has 513 bytes: DEAD_LETTER',
+    'idempotency-ledger: c: INVALID_FIELD: key.id: has 513 bytes: DEAD_LETTER',
     'idempotency-ledger: c: guard: RangeError (see the cause of outcome.error): RETRY_LATER',
     'idempotency-ledger: c: OVERLOADED: busy: RETRY_LATER; 2 more of this kind were suppressed',
   ]);

@@ -46,6 +46,7 @@ test('key_at_fault_is_not_sent', async () => {
   const world = new FakeWorld([granted()]);
   const outcome = await refused(world, { fault: new errors.InvalidField('key.id', 'bound') });
   assert.deepEqual([outcome.advice, outcome.reason], ['DEAD_LETTER', 'INVALID_FIELD']);
+  assert.match(outcome.detail, /^key\./);
   assert.equal(world.tries.length, 0);
 });
 

@@ -43,7 +43,7 @@ export interface Beginning {
 /** Claims the message. Resolves to a {@link Hold} where the handler must run, else to what became of the delivery. */
 export async function begin(world: World, delivery: Beginning): Promise<Hold | Outcome> {
   const { request, fault } = delivery;
-  if (fault) return outcome(Advice.DEAD_LETTER, { reason: 'INVALID_FIELD', error: fault });
+  if (fault) return outcome(Advice.DEAD_LETTER, { reason: 'INVALID_FIELD', detail: fault.message, error: fault });
   const wait = milliseconds(request.wait);
   let claimed;
   try {

@@ -77,7 +77,9 @@ export async function once<C>(
     // A wait that was too long, a deadlock, a lost connection, a COMMIT without an answer.
     if (error instanceof Undecided || error instanceof WrongRow) throw markOfGuard(error);
     if (error instanceof Steer || !place.isError(error)) throw error;
-    const missing = isNoTable(error) && 'the database has no table effect_guard: make it by a file of the folder sql';
+    const missing =
+      isNoTable(error) &&
+      'the database has no table effect_guard; run the file of its kind of sql/ of the package in it';
     throw markOfGuard(new Undecided(missing || `${typeName(error)} of the database`, { cause: error }));
   }
 }
