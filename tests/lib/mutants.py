@@ -75,7 +75,9 @@ GUARD_EFFECT = """\
     except Exception as error:
         if isinstance(error, (Steer, *dialect.errors)):
             raise
-        raise Retry(type(error).__name__) from error
+        again = Retry(type(error).__name__)
+        again._of_guard = True
+        raise again from error
 """
 
 ERRORS = "src/store/postgres/errors.rs"

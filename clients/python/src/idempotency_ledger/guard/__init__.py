@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable, Tuple
 
 from .._claim import BaseClaim, Result
-from ..errors import Doubtful, Retry, Steer
+from ..errors import Doubtful, InvalidField, Retry, Steer
 from ._dialects import Dialect, dialect_of
 
 __all__ = ["Undecided", "WrongRow", "once"]
@@ -88,10 +88,10 @@ def _transaction(dialect: Dialect, claim: BaseClaim, effect: Callable[[Any], Res
         again = Retry(type(error).__name__)
         again._of_guard = True
         raise again from error
-    if dialect.execute(_KEEP, (done.result, *row)).rowcount != 1:
+    if dialect.execute(_KEEP, (result, *row)).rowcount != 1:
         raise WrongRow("the guard row is gone: the effect has ended the guard's transaction")
     dialect.commit()
-    return done.result
+    return result
 
 
 def _done_before(dialect: Dialect, row: Tuple[str, str], names: Tuple[str, str, str]) -> bytes:
@@ -114,7 +114,7 @@ def _kept(result: Result) -> bytes:
         return result.encode()
     if isinstance(result, (bytes, bytearray, memoryview)):
         return bytes(result)
-    raise TypeError(f"an effect returned {type(result).__name__}: a result is bytes, text or None")
+    raise InvalidField("result", f"must be bytes, text or None, not {type(result).__name__}")
 
 
 def _no_table(error: Exception) -> bool:
