@@ -49,7 +49,7 @@ case $kind in
         say "first claim from the wheel: $(((ended - began) / 1000000)) ms"
         ;;
     client)
-        # The package for Python with the program beside it, as tests of users have them; gRPC's libraries come from the index.
+        # The package for Python together with the program, as tests of users have them; gRPC's libraries come from the index.
         python3 -m venv /tmp/client
         began=$(date +%s%N)
         /tmp/client/bin/pip install --quiet --find-links "$dist" --find-links "$dist/clients" "idempotency-ledger-client[server]"

@@ -1,6 +1,6 @@
 """The upgrade of docs/install.md, each command as it stands there, while messages are delivered: each has its effect once.
 
-The old and the new program are the same one at two paths: `tests/prove versions` runs two versions beside each other.
+The old and the new program are the same one at two paths: `tests/prove versions` runs two versions at the same time.
 """
 
 import os
