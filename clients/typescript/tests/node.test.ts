@@ -14,8 +14,8 @@ import {
   FailResponseSchema,
   FailureKind,
 } from '../src/gen/idempotency/ledger/v1/ledger_pb.js';
-import { type HttpSettings, claimOf, expressIdempotency } from '../src/http/index.js';
-import { Ledger } from '../src/index.js';
+import { type HttpSettings, claimOf, expressIdempotency, fetchIdempotency } from '../src/http/index.js';
+import { InvalidField, Ledger } from '../src/index.js';
 import { ScriptedServer } from './server.js';
 import { completed, encoded, failure, granted } from './world.js';
 
@@ -175,4 +175,31 @@ test('claim_of_a_request_is_found_while_it_is_processed', async () => {
   await post();
   assert.deepEqual(found, ['k', 1]);
   assert.equal(claimOf({}), undefined);
+});
+
+test('tenant_that_is_not_text_is_refused_and_nothing_is_sent', async () => {
+  for (const [setting, returned, named] of [
+    ['tenant', undefined, 'undefined'],
+    ['tenant', null, 'null'],
+    ['tenant', 7, 'number'],
+    ['tenant', Promise.resolve(undefined), 'undefined'],
+    ['route', undefined, 'undefined'],
+  ] as const) {
+    const settings = { [setting]: () => returned } as unknown as HttpSettings<IncomingMessage>;
+    const post = await site(() => assert.fail('the application runs'), settings);
+    const refused = await post('{}');
+    assert.equal(refused.status, 500);
+    assert.match(await refused.text(), new RegExp(`^${setting}: must return text for each request, not ${named}(;|$)`));
+  }
+  assert.deepEqual(server.arrived, []);
+  const post = await site((_req, res) => void res.end('done'), { tenant: () => '' });
+  assert.equal(await (await post()).text(), 'done');
+});
+
+test('tenant_of_a_fetch_handler_that_is_not_text_is_refused', async () => {
+  const tenant = () => undefined as unknown as string;
+  const handler = fetchIdempotency(ledger, () => assert.fail('the application runs'), { tenant });
+  const request = new Request('http://site/orders', { method: 'POST', headers: { 'idempotency-key': 'k' } });
+  await assert.rejects(handler(request), (error) => error instanceof InvalidField && error.field === 'tenant');
+  assert.deepEqual(server.arrived, []);
 });

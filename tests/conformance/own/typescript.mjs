@@ -11,6 +11,7 @@ import { pathToFileURL } from 'node:url';
 const PACKAGE = process.env.LEDGER_PACKAGE;
 const packages = createRequire(join(PACKAGE, 'package.json'));
 const il = await import(pathToFileURL(join(PACKAGE, 'dist/index.mjs')).href);
+const { fetchIdempotency } = await import(pathToFileURL(join(PACKAGE, 'dist/http/index.mjs')).href);
 const run = randomUUID();
 const key = (name) => il.Key.fromCloudEvent({ source: 'forms', id: `${name}-${run}` });
 const text = (bytes) => Buffer.from(bytes).toString();
@@ -91,6 +92,13 @@ async function modules() {
   assert.equal(required.Ledger, il.Ledger);
 }
 
+/** A request whose tenant is `undefined` is refused: as text it would be the tenant of all such requests. */
+async function tenants(ledger) {
+  const handler = fetchIdempotency(ledger, () => new Response('done'), { tenant: (request) => request.user?.tenant });
+  const request = () => new Request('http://forms/orders', { method: 'POST', headers: { 'idempotency-key': run } });
+  await assert.rejects(handler(request()), (error) => error instanceof il.InvalidField && error.field === 'tenant');
+}
+
 /** `traceparent` is sent with each call where the application has OpenTelemetry. */
 async function traced(ledger) {
   const { context, propagation, trace, ROOT_CONTEXT } = packages('@opentelemetry/api');
@@ -123,6 +131,7 @@ await blocks(ledger);
 await completedWithoutWaiting(ledger);
 await functions(ledger);
 await modules();
+await tenants(ledger);
 await traced(ledger);
 await ledger[Symbol.asyncDispose]();
 await assert.rejects(ledger.process(key('late'), () => 'r'), il.Closed);

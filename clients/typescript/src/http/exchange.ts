@@ -19,6 +19,7 @@ import {
   settingsOf,
   sourceOf,
   stored,
+  textOf,
 } from './rules.js';
 
 /** A request, as every framework can name it. */
@@ -80,8 +81,8 @@ export class Exchange<Q> {
   /** The key in the ledger: the name of the request's tenant, method and route, and its `Idempotency-Key`. */
   async named(asked: Asked<Q>, key: string): Promise<Key> {
     const { tenant, route } = this.settings;
-    const at = route ? await route(asked.request) : pathOf(asked.url);
-    return Key.of(sourceOf(await tenant(asked.request), asked.method, at), key);
+    const at = route ? textOf('route', await route(asked.request)) : pathOf(asked.url);
+    return Key.of(sourceOf(textOf('tenant', await tenant(asked.request)), asked.method, at), key);
   }
 
   /**

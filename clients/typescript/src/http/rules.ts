@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Advice, type Outcome } from '../outcome.js';
-import { GiveBack, Park, Retry, type Steer } from '../errors.js';
+import { GiveBack, InvalidField, Park, Retry, type Steer } from '../errors.js';
 
 /** Names and values of headers, the names in lower case. */
 export type Headers = ReadonlyArray<readonly [string, string]>;
@@ -30,11 +30,14 @@ export type Rule = (typeof Rule)[keyof typeof Rule];
 
 /** The settings of a middleware; `Q` is the request of its framework. */
 export interface HttpSettings<Q> {
-  /** Whose key it is: keys of two tenants never meet. By default there is one tenant. */
+  /**
+   * Whose key it is: keys of two tenants never meet. By default there is one tenant. A request for which this does not
+   * return text fails with `InvalidField`, and nothing is sent: its key might be that of another tenant.
+   */
   tenant?: ((request: Q) => string | Promise<string>) | undefined;
   /**
    * The route of a request, such as `/orders/{id}`; the path by default. Give one wherever paths have ids, since the
-   * ledger stores each source for ever.
+   * ledger stores each source for ever. It must return text, too.
    */
   route?: ((request: Q) => string | Promise<string>) | undefined;
   /** The methods whose requests need a key; `POST` and `PATCH` by default. */
@@ -112,6 +115,17 @@ export function pathOf(url: string): string {
 export function sourceOf(tenant: string, method: string, route: string): string {
   const source = [tenant, method, route].map(encoded).join('/');
   return source.length <= SOURCE_MAX ? source : createHash('sha256').update(source).digest('hex');
+}
+
+/** The text that a setting has returned. JavaScript would make the text `undefined` of nothing: one tenant for all. */
+export function textOf(setting: 'tenant' | 'route', returned: unknown): string {
+  if (typeof returned !== 'string') {
+    const found = returned === null ? 'null' : typeof returned;
+    const hint = setting === 'tenant' ? '; place the middleware after the one that authenticates' : '';
+    throw new InvalidField(setting, `must return text for each request, not ${found}${hint}`);
+  }
+  if (/\p{Surrogate}/u.test(returned)) throw new InvalidField(setting, 'has returned a lone surrogate');
+  return returned;
 }
 
 /** Percent-encoded: only letters, digits, `_`, `.`, `-` and `~` stay. */
