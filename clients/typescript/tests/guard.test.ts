@@ -1,10 +1,21 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { test } from 'node:test';
+import { Client } from 'pg';
 import { Claim } from '../src/claim.js';
 import { durationOf } from '../src/core/world.js';
 import { Doubtful, InvalidField, Retry, Terminal, isOfGuard } from '../src/errors.js';
-import { type PostgresClient, Undecided, WrongRow, mysql, once, postgres } from '../src/guard/index.js';
+import {
+  type PostgresClient,
+  type SqliteDatabase,
+  Undecided,
+  WrongRow,
+  mysql,
+  once,
+  postgres,
+  sqlite,
+} from '../src/guard/index.js';
 import { outcome } from '../src/outcome.js';
 import { FakeWorld, holdOf } from './world.js';
 
@@ -130,6 +141,80 @@ test('error_of_the_database_is_a_doubt', async () => {
       doubt,
     );
   }
+});
+
+test('closed_client_of_pg_is_a_doubt', async () => {
+  const client = new Client();
+  await client.end();
+  await assert.rejects(
+    once(postgres(client), claimed(), () => assert.fail('the effect was begun')),
+    (error) => error instanceof Undecided && isOfGuard(error) && /not queryable/.test(String(error.cause)),
+  );
+  for (const said of ['Client has encountered a connection error and is not queryable', 'Query read timeout']) {
+    const lost = () => {
+      throw new Error(said);
+    };
+    await assert.rejects(
+      once(postgres(new Scripted({ UPDATE: lost })), claimed(), () => 'r'),
+      Undecided,
+    );
+  }
+});
+
+/** A new database of node:sqlite with the guard's table; `undefined` where this Node.js does not have it. */
+function newDatabase(): SqliteDatabase | undefined {
+  const name = 'node:sqlite'; // From 22.13 on: the types of the oldest version do not have it.
+  try {
+    const { DatabaseSync } = createRequire(__filename)(name) as { DatabaseSync: new (path: string) => SqliteDatabase };
+    const database = new DatabaseSync(':memory:');
+    database.exec(readFileSync(`${process.cwd()}/sql/sqlite.sql`, 'utf8'));
+    return database;
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'ERR_UNKNOWN_BUILTIN_MODULE') throw error;
+    return undefined;
+  }
+}
+
+test('closed_database_of_sqlite_is_a_doubt', async (t) => {
+  const database = newDatabase();
+  if (!database) {
+    t.skip('this Node.js has no node:sqlite');
+    return;
+  }
+  const closing = (given: SqliteDatabase) => {
+    given.close();
+    return 'r';
+  };
+  await assert.rejects(once(sqlite(database), claimed(), closing), Undecided);
+  await assert.rejects(
+    once(sqlite(database), claimed(), () => assert.fail('the effect was begun')),
+    (error) => error instanceof Undecided && /database is not open/.test(String(error.cause)),
+  );
+});
+
+test('closed_database_of_better_sqlite3_is_a_doubt', async () => {
+  const fails = () => {
+    throw new TypeError('The database connection is not open');
+  };
+  const database = { inTransaction: false, prepare: fails, exec: fails, close: () => undefined };
+  await assert.rejects(
+    once(sqlite(database), claimed(), () => assert.fail('the effect was begun')),
+    (error) => error instanceof Undecided && error.cause instanceof TypeError,
+  );
+});
+
+test('open_transaction_of_sqlite_is_refused_and_stays_open', async (t) => {
+  const database = newDatabase();
+  if (!database) {
+    t.skip('this Node.js has no node:sqlite');
+    return;
+  }
+  database.exec('BEGIN');
+  await assert.rejects(
+    once(sqlite(database), claimed(), () => 'r'),
+    InvalidField,
+  );
+  assert.ok(database.isTransaction);
 });
 
 test('error_of_the_effect_did_not_happen_after_a_rollback', async () => {

@@ -149,7 +149,8 @@ export function postgres<C extends PostgresClient>(connection: C): Place<C> {
     isError: (error) =>
       isGone(error) ||
       /^[0-9A-Z]{5}$/.test(textOf(error, 'code')) ||
-      /connection/i.test(textOf(error, 'message').slice(0, 100)),
+      // What pg says by itself has no code: of a client that was closed or lost, and of its query_timeout.
+      /connection|not queryable|query read timeout/i.test(textOf(error, 'message').slice(0, 100)),
   };
 }
 
@@ -262,11 +263,18 @@ export function sqlite<C extends SqliteDatabase>(connection: C): Place<C> {
       try {
         if (isOpen()) connection.exec('ROLLBACK');
       } catch {
-        connection.close();
+        try {
+          connection.close();
+        } catch {
+          // The effect has closed it, which rolls back.
+        }
       }
       return Promise.resolve();
     },
-    isError: (error) => /^(SQLITE_|ERR_SQLITE)/.test(textOf(error, 'code')),
+    // Of a database that is closed node:sqlite reports ERR_INVALID_STATE, as of streams; better-sqlite3 a TypeError.
+    isError: (error) =>
+      /^(SQLITE_|ERR_SQLITE)/.test(textOf(error, 'code')) ||
+      /\bdatabase (connection )?is not open\b/.test(textOf(error, 'message').slice(0, 100)),
   };
 }
 

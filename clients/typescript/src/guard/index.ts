@@ -66,8 +66,8 @@ export async function once<C>(
   claim: Claim,
   effect: (connection: C) => Promise<Result> | Result,
 ): Promise<Uint8Array> {
-  place.check();
   try {
+    place.check();
     try {
       return await transaction(place, claim, effect);
     } finally {
@@ -76,7 +76,7 @@ export async function once<C>(
   } catch (error) {
     // A wait that was too long, a deadlock, a lost connection, a COMMIT without an answer.
     if (error instanceof Undecided || error instanceof WrongRow) throw markOfGuard(error);
-    if (error instanceof Steer || !place.isError(error)) throw error;
+    if (error instanceof Steer || error instanceof InvalidField || !place.isError(error)) throw error;
     const missing =
       isNoTable(error) &&
       'the database has no table effect_guard; run the file of its kind of sql/ of the package in it';
