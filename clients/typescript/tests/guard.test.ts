@@ -262,6 +262,7 @@ test('pools_and_open_transactions_are_refused', async () => {
   for (const serverStatus of [1 | 2, 0]) {
     const sent: string[] = [];
     const connection = {
+      config: { charsetNumber: 45 },
       query: (sql: string) => {
         sent.push(sql);
         return Promise.resolve([{ affectedRows: 0, serverStatus }, undefined] as [unknown, unknown]);
@@ -273,6 +274,56 @@ test('pools_and_open_transactions_are_refused', async () => {
     );
     assert.equal(sent.length, 1);
   }
+});
+
+/** A connection of `mysql2` whose session has this charset. */
+function sessionOf(charsetNumber: number | undefined, row: unknown) {
+  const sent: string[] = [];
+  const query = (sql: string) => {
+    sent.push(sql);
+    const answer = sql.startsWith('SELECT') ? [row] : { affectedRows: 1, serverStatus: 2 };
+    return Promise.resolve([answer, undefined] as [unknown, unknown]);
+  };
+  return { sent, connection: { config: { charsetNumber }, query } };
+}
+
+test('connection_of_mysql_that_is_not_utf8mb4_is_refused_before_the_transaction', async () => {
+  // latin1, cp1251, utf8mb3, binary: by the driver alone, since it encodes by them.
+  for (const number of [8, 14, 33, 63, 192, 248]) {
+    const { sent, connection } = sessionOf(number, { '@@character_set_client': 'utf8mb4' });
+    await assert.rejects(
+      once(mysql(connection), claimed(), () => assert.fail('the effect was begun')),
+      (error) => error instanceof InvalidField && error.field === 'connection' && /utf8mb4/.test(error.bound),
+    );
+    assert.deepEqual(sent, []);
+  }
+  for (const number of [45, 46, 224, 246, 255, 309]) {
+    const { sent, connection } = sessionOf(number, undefined);
+    await once(mysql(connection), claimed(), () => 'r');
+    assert.match(sent[0] ?? '', /^SET SESSION/);
+  }
+});
+
+test('charset_of_mysql_that_the_driver_does_not_name_is_asked_of_the_database', async () => {
+  // 2304 is a collation of MariaDB.
+  for (const [number, row, right] of [
+    [undefined, { '@@character_set_client': 'utf8mb4' }, true],
+    [2_304, ['utf8mb4'], true],
+    [undefined, { '@@character_set_client': 'latin1' }, false],
+    [undefined, { '@@character_set_client': 'utf8mb3' }, false],
+    [undefined, undefined, false],
+  ] as const) {
+    const { sent, connection } = sessionOf(number, row);
+    const done = once(mysql(connection), claimed(), () => 'r');
+    if (right) await done;
+    else await assert.rejects(done, InvalidField);
+    assert.deepEqual([sent[0], sent.length > 1], ['SELECT @@character_set_client', right]);
+  }
+  const lost = () => Promise.reject(Object.assign(new Error('lost'), { code: 'PROTOCOL_CONNECTION_LOST' }));
+  await assert.rejects(
+    once(mysql({ query: lost }), claimed(), () => 'r'),
+    Undecided,
+  );
 });
 
 test('tables_are_those_of_the_other_packages', () => {

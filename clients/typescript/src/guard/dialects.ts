@@ -14,8 +14,11 @@ export type GuardRow = readonly [unknown, unknown, unknown, unknown];
 export interface Place<C> {
   /** What an effect is given. */
   readonly connection: C;
-  /** Throws {@link InvalidField} where the guard could not be the first and only one to use a transaction. @internal */
-  check(): void;
+  /**
+   * Throws {@link InvalidField} where the guard could not be the first and only one to use a transaction, or would send names
+   * in other bytes. @internal
+   */
+  check(): Promise<void>;
   /** Bounds every wait, and begins the transaction. @internal */
   begin(): Promise<void>;
   /** False where the key was there: nothing was written then, and the transaction goes on. @internal */
@@ -56,6 +59,11 @@ export interface MysqlConnection {
   query(sql: string, values?: unknown[]): Promise<[unknown, unknown]>;
   /** Closes the connection immediately. */
   destroy?(): void;
+  /** Its options. */
+  readonly config?: {
+    /** The collation by whose charset mysql2 encodes text. */
+    readonly charsetNumber?: number | undefined;
+  };
 }
 
 /** A prepared statement of SQLite. */
@@ -100,6 +108,11 @@ function refusePool(connection: object, mark: string): void {
 
 const OPEN = new InvalidField('connection', 'has an open transaction: the guard row must be its first statement');
 
+// eslint-disable-next-line @typescript-eslint/require-await -- what `isOpen` throws must reject
+async function checked(isOpen: () => boolean): Promise<void> {
+  if (isOpen()) throw OPEN;
+}
+
 /**
  * A client of `pg` for the guard. READ COMMITTED: a conflict is seen and then read, though it was committed after this
  * transaction began. The bounds of waits hold for the guard's transaction alone.
@@ -115,9 +128,7 @@ export function postgres<C extends PostgresClient>(connection: C): Place<C> {
   let open = false;
   return {
     connection,
-    check() {
-      if ((connection.getTransactionStatus?.() ?? 'I') !== 'I') throw OPEN;
-    },
+    check: () => checked(() => (connection.getTransactionStatus?.() ?? 'I') !== 'I'),
     async begin() {
       open = true;
       await connection.query(
@@ -157,9 +168,16 @@ export function postgres<C extends PostgresClient>(connection: C): Place<C> {
 const AUTOCOMMIT = 2; // SERVER_STATUS_AUTOCOMMIT of the protocol
 const IN_TRANSACTION = 1; // SERVER_STATUS_IN_TRANS
 const DUPLICATE = 'ER_DUP_ENTRY';
+const UTF8MB4 = 'utf8mb4';
+
+/** Whether a collation is of utf8mb4, by its number; `undefined` if only the database knows: MariaDB has more of them. */
+function isUtf8mb4(collation: number | undefined): boolean | undefined {
+  if (collation === undefined || collation > 309) return undefined;
+  return collation === 45 || collation === 46 || (collation >= 224 && collation <= 247) || collation >= 255;
+}
 
 /**
- * A connection of `mysql2/promise` for the guard alone, with its default `autocommit`: the bounds of waits stay in its
+ * A connection of `mysql2/promise` for the guard alone, with its defaults of `autocommit` and of `charset` (utf8mb4): the bounds of waits stay in its
  * session. A plain INSERT, whose error for a duplicate ends the statement alone: INSERT IGNORE would hide values that are
  * cut, and the count of ON DUPLICATE KEY UPDATE depends on a flag of the connection.
  */
@@ -172,7 +190,12 @@ export function mysql<C extends MysqlConnection>(connection: C): Place<C> {
   let open = false;
   return {
     connection,
-    check: () => undefined,
+    async check() {
+      // Once the session's character_set_client changes, mysql2 encodes by that, and has its number here.
+      const known = isUtf8mb4(connection.config?.charsetNumber);
+      if (known ?? (await charsetOf(connection)) === UTF8MB4) return;
+      throw new InvalidField('connection', 'must use UTF-8, in MySQL utf8mb4: names are compared as bytes');
+    },
     async begin() {
       // A name that is too long is an error, and not cut.
       const { serverStatus = AUTOCOMMIT } = await head(
@@ -219,6 +242,12 @@ export function mysql<C extends MysqlConnection>(connection: C): Place<C> {
   };
 }
 
+/** The charset in which the database takes the text of this connection to be. */
+async function charsetOf(connection: MysqlConnection): Promise<unknown> {
+  const [rows] = await connection.query('SELECT @@character_set_client');
+  return Object.values((rows as object[])[0] ?? {})[0]; // Also where a row is an array: `rowsAsArray`.
+}
+
 const BUSY = 5; // SQLITE_BUSY
 
 /**
@@ -233,9 +262,7 @@ export function sqlite<C extends SqliteDatabase>(connection: C): Place<C> {
     textOf(error, 'code').startsWith('SQLITE_BUSY') || (error as { errcode?: unknown }).errcode === BUSY;
   return {
     connection,
-    check() {
-      if (isOpen()) throw OPEN;
-    },
+    check: () => checked(isOpen),
     async begin() {
       // A wait of SQLite itself would block the event loop, and so the renewal of leases.
       connection.exec('PRAGMA busy_timeout = 0');

@@ -67,7 +67,7 @@ export async function once<C>(
   effect: (connection: C) => Promise<Result> | Result,
 ): Promise<Uint8Array> {
   try {
-    place.check();
+    await place.check();
     try {
       return await transaction(place, claim, effect);
     } finally {
