@@ -177,6 +177,16 @@ export class AnnouncementFailed extends Retry {
   override readonly name = 'AnnouncementFailed';
 }
 
+/** What a handler has thrown; of a steering class that was thrown without `new`, an error of that class. */
+export function errorOf(thrown: unknown): unknown {
+  if (typeof thrown !== 'function' || !(thrown.prototype instanceof Steer)) return thrown;
+  try {
+    return new (thrown as new () => Steer)();
+  } catch {
+    return thrown; // An application's subclass that needs arguments: an error that was not expected.
+  }
+}
+
 const ofGuard = new WeakSet<Steer>();
 
 /** Marks an error that a guard has made of another one, which the handler did not choose: it is logged. */

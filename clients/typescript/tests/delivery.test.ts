@@ -155,6 +155,43 @@ test('steering_errors_fail_by_their_kind', async () => {
   }
 });
 
+test('steering_class_that_is_thrown_without_new_steers', async () => {
+  class OutOfStock extends Terminal {}
+  for (const [thrown, kind, reason] of [
+    [Retry, FailureKind.RETRYABLE, 'Retry'],
+    [Terminal, FailureKind.TERMINAL, 'Terminal'],
+    [Park, FailureKind.PARK, 'Park'],
+    [OutOfStock, FailureKind.TERMINAL, 'OutOfStock'],
+  ] as const) {
+    const world = new FakeWorld([failed]);
+    const outcome = await finish(holdOf(world), { error: thrown }, Doubtful);
+    const request = world.request(FailRequestSchema, 0);
+    assert.deepEqual([request.kind, request.error, outcome.reason], [kind, reason, reason]);
+    assert.ok(outcome.error instanceof thrown);
+  }
+  const doubtful = new FakeWorld([failed]);
+  assert.ok((await finish(holdOf(doubtful), { error: Doubtful })).effectUnknown);
+  assert.equal(doubtful.tries.length, 0);
+  const givenBack = new FakeWorld([released]);
+  await finish(holdOf(givenBack), { error: GiveBack });
+  assert.deepEqual(givenBack.methods(), ['Release']);
+});
+
+test('other_functions_that_are_thrown_are_unexpected_errors', async () => {
+  class OfOrder extends Terminal {
+    constructor(order: { id: string }) {
+      super(order.id);
+    }
+  }
+  for (const thrown of [RangeError, OfOrder, () => undefined]) {
+    const world = new FakeWorld([failed]);
+    const outcome = await finish(holdOf(world), { error: thrown });
+    const request = world.request(FailRequestSchema, 0);
+    assert.deepEqual([request.kind, request.error], [FailureKind.PARK, 'function']);
+    assert.equal(outcome.error, thrown);
+  }
+});
+
 test('unexpected_errors_mean_what_the_application_says', async () => {
   const retried = new FakeWorld([failed]);
   await finish(holdOf(retried), { error: new TypeError() }, Retry);

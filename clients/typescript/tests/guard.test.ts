@@ -226,10 +226,12 @@ test('error_of_the_effect_did_not_happen_after_a_rollback', async () => {
     retry,
   );
   assert.deepEqual(client.sent, ['BEGIN', 'INSERT', 'ROLLBACK']);
-  await assert.rejects(
-    once(postgres(new Scripted()), claimed(), () => Promise.reject(new Terminal())),
-    Terminal,
-  );
+  for (const steering of [new Terminal(), Terminal]) {
+    const effect = () => {
+      throw steering as Error; // Also the class itself, without new.
+    };
+    await assert.rejects(once(postgres(new Scripted()), claimed(), effect), Terminal);
+  }
 });
 
 test('connection_that_cannot_roll_back_is_closed', async () => {

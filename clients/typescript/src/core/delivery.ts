@@ -13,7 +13,7 @@ import {
 } from '../gen/idempotency/ledger/v1/ledger_pb.js';
 import type { InvalidField, Steer } from '../errors.js';
 import { ClaimLost, Doubtful, GiveBack, NotProtected, Park, Retry, Steer as AnySteer, Terminal } from '../errors.js';
-import { typeName } from '../errors.js';
+import { errorOf, typeName } from '../errors.js';
 import { Advice, outcome, type Outcome } from '../outcome.js';
 import { repeated } from './calls.js';
 import { Hold } from './hold.js';
@@ -82,7 +82,8 @@ export function endingOf(result: unknown): Ending {
 }
 
 /** Settles by how the handler ended. Nothing is sent after the first settlement (rule 13). */
-export async function finish(hold: Hold, ending: Ending, unexpected: Unexpected = Park): Promise<Outcome> {
+export async function finish(hold: Hold, ended: Ending, unexpected: Unexpected = Park): Promise<Outcome> {
+  const ending: Ending = 'error' in ended ? { error: errorOf(ended.error) } : ended;
   const error = 'error' in ending ? ending.error : undefined;
   if (hold.settlement) return { ...(await hold.settlement), error };
   hold.settlement = settle(hold, ending, unexpected);

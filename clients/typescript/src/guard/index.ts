@@ -9,7 +9,7 @@
  */
 import type { Claim, Result } from '../claim.js';
 import { endingOf } from '../core/delivery.js';
-import { Doubtful, InvalidField, Retry, Steer, markOfGuard, typeName } from '../errors.js';
+import { Doubtful, InvalidField, Retry, Steer, errorOf, markOfGuard, typeName } from '../errors.js';
 import type { Place } from './dialects.js';
 
 export {
@@ -112,7 +112,8 @@ async function had<C>(place: Place<C>, effect: (connection: C) => Promise<Result
     const ending = endingOf(returned);
     if ('result' in ending && !ending.leftOut) return Buffer.from(ending.result); // Not every driver takes a Uint8Array.
     throw new InvalidField('result', `must be bytes, text or nothing, not ${typeof returned}`);
-  } catch (error) {
+  } catch (thrown) {
+    const error = errorOf(thrown);
     if (error instanceof Steer || place.isError(error)) throw error;
     throw markOfGuard(new Retry(typeName(error), { cause: error }));
   }
