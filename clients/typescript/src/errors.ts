@@ -6,7 +6,7 @@ export class LedgerError extends Error {
   override readonly name: string = 'LedgerError';
 }
 
-/** A field is beyond its bound; nothing was sent. */
+/** A field is beyond its bound, or an option is not one; nothing was sent. */
 export class InvalidField extends LedgerError {
   /** The name of the class. */
   override readonly name = 'InvalidField';

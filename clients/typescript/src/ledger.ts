@@ -6,7 +6,7 @@ import type { World } from './core/world.js';
 import { LIMITS } from './core/world.js';
 import { ClaimLost, Closed, InvalidField, Park } from './errors.js';
 import type { Key } from './key.js';
-import { type DeliveryOptions, type LedgerOptions, checkOptions, requestOf } from './options.js';
+import { type DeliveryOptions, type LedgerOptions, checkDelivery, checkOptions, requestOf } from './options.js';
 import type { Outcome } from './outcome.js';
 import { Report } from './report.js';
 import { Telemetry } from './telemetry.js';
@@ -67,6 +67,7 @@ export class Ledger implements AsyncDisposable {
    */
   async process(key: Key, handler: Handler, options: DeliveryOptions = {}): Promise<Outcome> {
     if (typeof handler !== 'function') throw new InvalidField('handler', 'must be a function of the claim');
+    checkDelivery(options);
     return this.#taken(options.signal, async (stopping) => {
       const { hold, claim, renewal } = await this.#begun(key, options, stopping);
       if (!hold) return claim.outcome;
@@ -86,6 +87,7 @@ export class Ledger implements AsyncDisposable {
    * ended well. Without `await using` call `claim.end()`. Rejects as `process` does.
    */
   async claim(key: Key, options: DeliveryOptions = {}): Promise<Claim> {
+    checkDelivery(options);
     return new Promise((granted, refused) => {
       const block = async (stopping: () => boolean): Promise<Outcome> => {
         const ended = new AbortController();

@@ -1,5 +1,6 @@
 import { NoResult } from './errors.js';
 import type { Key } from './key.js';
+import { type Names, checkNames } from './known-options.js';
 import type { Ledger } from './ledger.js';
 import type { Outcome } from './outcome.js';
 
@@ -25,6 +26,14 @@ export interface IdempotentOptions<A extends readonly unknown[], R> {
   waitMs?: number | undefined;
 }
 
+const OPTIONS: Names<IdempotentOptions<readonly unknown[], unknown>> = {
+  ledger: true,
+  key: true,
+  body: true,
+  codec: true,
+  waitMs: true,
+};
+
 /** `undefined` is stored as no bytes: JSON has no text for it. */
 const JSON_CODEC: Codec<unknown> = {
   encode: (value) => (value === undefined ? new Uint8Array() : Buffer.from(JSON.stringify(value))),
@@ -40,6 +49,7 @@ export function makeIdempotent<A extends readonly unknown[], R>(
   fn: (...args: A) => Promise<R> | R,
   options: IdempotentOptions<A, R>,
 ): (...args: A) => Promise<R> {
+  checkNames(options, OPTIONS, 'makeIdempotent');
   const { ledger, waitMs, body } = options;
   const codec = options.codec ?? (JSON_CODEC as Codec<R>);
   const once = async (...args: A): Promise<R> => {

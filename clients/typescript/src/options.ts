@@ -9,6 +9,7 @@ import { Doubtful, InvalidField, Park, Retry } from './errors.js';
 import type { ClaimRequest } from './gen/idempotency/ledger/v1/ledger_pb.js';
 import { ClaimRequestSchema } from './gen/idempotency/ledger/v1/ledger_pb.js';
 import { Fingerprint, Key, checkedText } from './key.js';
+import { type Names, checkNames } from './known-options.js';
 import type { Log } from './report.js';
 
 const DAY = 86_400_000;
@@ -62,8 +63,38 @@ export interface DeliveryOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** Throws {@link InvalidField} for an option beyond its bound; warns of a budget that the broker does not wait for. */
+const LEDGER: Names<LedgerOptions> = {
+  consumer: true,
+  endpoint: true,
+  tokenFile: true,
+  caFile: true,
+  clientCertFile: true,
+  clientKeyFile: true,
+  leaseMs: true,
+  owner: true,
+  unexpected: true,
+  repeatAnnounced: true,
+  handlerBudgetMs: true,
+  ackWaitMs: true,
+  log: true,
+};
+const DELIVERY: Names<DeliveryOptions> = {
+  body: true,
+  fingerprint: true,
+  occurredAt: true,
+  eventType: true,
+  waitMs: true,
+  signal: true,
+};
+
+/** Throws {@link InvalidField} for an option of a delivery that is not one. */
+export function checkDelivery(options: DeliveryOptions): void {
+  checkNames(options, DELIVERY, 'process and claim');
+}
+
+/** Throws {@link InvalidField} for an option beyond its bound, or that is not one; warns of a budget that the broker does not wait for. */
 export function checkOptions(options: LedgerOptions): void {
+  checkNames(options, LEDGER, 'new Ledger');
   const { consumer, owner, leaseMs, unexpected, handlerBudgetMs, ackWaitMs } = options;
   checkedText('key.consumer', consumer, 128);
   if (owner !== undefined) checkedText('owner', owner, 128);

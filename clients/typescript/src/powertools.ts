@@ -13,6 +13,7 @@ import { BasePersistenceLayer, IdempotencyRecord } from '@aws-lambda-powertools/
 import type { Claim } from './claim.js';
 import { Doubtful, LedgerError, NoResult } from './errors.js';
 import { Fingerprint, Key } from './key.js';
+import { type Names, checkNames } from './known-options.js';
 import type { Ledger } from './ledger.js';
 import { Advice, type Outcome } from './outcome.js';
 
@@ -28,6 +29,8 @@ export interface PowertoolsOptions {
   /** For how many milliseconds to wait while another invocation runs, 0 (default) to 1 hour. */
   waitMs?: number | undefined;
 }
+
+const OPTIONS: Names<PowertoolsOptions> = { ledger: true, source: true, waitMs: true };
 
 /** The function that was made idempotent has thrown an error; what it means is the option `unexpected` of the ledger. */
 export class FunctionFailed extends LedgerError {
@@ -56,6 +59,7 @@ export class LedgerPersistenceLayer extends BasePersistenceLayer {
 
   constructor(options: PowertoolsOptions) {
     super();
+    checkNames(options, OPTIONS, 'LedgerPersistenceLayer');
     this.#options = options;
   }
 

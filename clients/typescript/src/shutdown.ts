@@ -1,3 +1,5 @@
+import { type Names, checkNames } from './known-options.js';
+
 /** The options of a `Shutdown`. */
 export interface ShutdownOptions {
   /**
@@ -8,6 +10,8 @@ export interface ShutdownOptions {
   /** The signals that ask the process to stop; SIGTERM and SIGINT by default. */
   signals?: readonly NodeJS.Signals[] | undefined;
 }
+
+const OPTIONS: Names<ShutdownOptions> = { graceMs: true, signals: true };
 
 /**
  * From the first SIGTERM or SIGINT on `requested` is true and `signal` is aborted. A second one, or the end of the grace,
@@ -22,6 +26,7 @@ export class Shutdown {
   readonly #graceMs: number;
 
   constructor(options: ShutdownOptions = {}) {
+    checkNames(options, OPTIONS, 'new Shutdown');
     this.#graceMs = options.graceMs ?? 20_000;
     this.#signals = options.signals ?? ['SIGTERM', 'SIGINT'];
     for (const signal of this.#signals) process.on(signal, this.#first);

@@ -1,6 +1,19 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import { Closed, type Handler, Key, Ledger, NotGranted, Retry, makeIdempotent } from '../src/index.js';
+import {
+  Closed,
+  type DeliveryOptions,
+  type Handler,
+  InvalidField,
+  Key,
+  Ledger,
+  NotGranted,
+  Retry,
+  Shutdown,
+  type ShutdownOptions,
+  makeIdempotent,
+} from '../src/index.js';
+import { type HttpSettings, fetchIdempotency } from '../src/http/index.js';
 import {
   Advice,
   ClaimResponseSchema,
@@ -143,6 +156,37 @@ test('what_is_no_key_or_no_handler_is_refused_before_the_claim', async () => {
   );
   await assert.rejects(ledger.claim(text), /key: must be a Key/);
   await assert.rejects(ledger.process(key, undefined as unknown as Handler), /handler: must be a function/);
+  assert.deepEqual(methods(), []);
+});
+
+test('unknown_option_is_refused_by_its_name', async () => {
+  const at = (field: string, taker: string) => (error: unknown) =>
+    error instanceof InvalidField &&
+    error.field === field &&
+    error.bound.startsWith(`is not an option of ${taker}; these are: `);
+  for (const name of ['grace', 'lease', 'waitMs', 'constructor']) {
+    assert.throws(() => new Ledger({ consumer: 'c', [name]: 5 }), at(name, 'new Ledger'));
+  }
+  for (const name of ['wait', 'leaseMs', 'graceMs', 'toString']) {
+    const options = { [name]: 5 };
+    await assert.rejects(
+      ledger.process(key, () => 'never', options),
+      at(name, 'process and claim'),
+    );
+    await assert.rejects(ledger.claim(key, options), at(name, 'process and claim'));
+  }
+  const wait = { ledger, key: () => key, wait: 5 };
+  assert.throws(() => makeIdempotent(() => 'never', wait), at('wait', 'makeIdempotent'));
+  const grace = { grace: 5 } as ShutdownOptions;
+  assert.throws(() => new Shutdown(grace), at('grace', 'new Shutdown'));
+  const tenent = { tenent: () => 'a' } as HttpSettings<Request>;
+  assert.throws(() => fetchIdempotency(ledger, () => new Response(), tenent), at('tenent', 'the middleware'));
+  for (const options of [Buffer.from('body'), null, 'payments'] as unknown as DeliveryOptions[]) {
+    await assert.rejects(
+      ledger.process(key, () => 'never', options),
+      /^InvalidField: options: must be an object/,
+    );
+  }
   assert.deepEqual(methods(), []);
 });
 

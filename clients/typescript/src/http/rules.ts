@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Advice, type Outcome } from '../outcome.js';
 import { GiveBack, InvalidField, Park, Retry, type Steer } from '../errors.js';
+import { type Names, checkNames } from '../known-options.js';
 
 /** Names and values of headers, the names in lower case. */
 export type Headers = ReadonlyArray<readonly [string, string]>;
@@ -60,6 +61,20 @@ export interface HttpSettings<Q> {
   reread?: ((request: Q) => Answer | Promise<Answer>) | undefined;
 }
 
+const SETTINGS: Names<HttpSettings<unknown>> = {
+  tenant: true,
+  route: true,
+  methods: true,
+  required: true,
+  waitMs: true,
+  rule: true,
+  keptHeaders: true,
+  bodyMax: true,
+  resultMax: true,
+  answerMax: true,
+  reread: true,
+};
+
 type Defaulted<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
 
 /** The settings with their defaults. */
@@ -77,8 +92,9 @@ export function defaultRule(status: number): Rule {
   return NO_EFFECT.has(status) ? Rule.RELEASE : Rule.STORE;
 }
 
-/** The settings, with the defaults of those that are not given. */
+/** The settings, with the defaults of those that are not given. Throws {@link InvalidField} for one that is not one. */
 export function settingsOf<Q>(given: HttpSettings<Q>): Settings<Q> {
+  checkNames(given, SETTINGS, 'the middleware');
   const kept = given.keptHeaders ?? ['content-type', 'content-encoding', 'location'];
   return {
     tenant: given.tenant ?? (() => ''),
