@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+import asyncio
+import io
+from typing import Any, Dict, List, Optional
 
 import pytest
 
-from idempotency_ledger import Advice, GiveBack, Outcome, Park, Retry
-from idempotency_ledger.http import Answer, Rule, Settings, _rules, default_rule
+from idempotency_ledger import Advice, GiveBack, InvalidField, Outcome, Park, Retry
+from idempotency_ledger.http import Answer, ASGIMiddleware, Rule, Settings, WSGIMiddleware, _rules, default_rule
 
 CREATED = Answer(201, [("content-type", "text/plain"), ("location", "/1"), ("set-cookie", "secret")], b"created\n\n")
 
@@ -54,6 +56,54 @@ def test_long_source_is_hashed() -> None:
     sources = {_rules.source_of("t" * 300 + end, "POST", "/") for end in "ab"}
     assert [len(source) for source in sources] == [64, 64]
     assert len(_rules.source_of("t" * 247, "POST", "/")) == 256
+
+
+class _NoLedger:
+    """Stands for a ledger to which nothing may be sent."""
+
+    def process(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("the request was sent to the ledger")
+
+
+def _asgi(settings: Settings) -> None:
+    async def receive() -> Dict[str, Any]:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(event: Dict[str, Any]) -> None:
+        raise AssertionError(f"the middleware has answered {event}")
+
+    async def app(*_: Any) -> None:
+        raise AssertionError("the application runs")
+
+    ledger: Any = _NoLedger()
+    scope = {"type": "http", "method": "POST", "path": "/orders", "headers": [(b"idempotency-key", b"k")]}
+    asyncio.run(ASGIMiddleware(app, ledger, settings)(scope, receive, send))
+
+
+def _wsgi(settings: Settings) -> None:
+    def app(*_: Any) -> List[bytes]:
+        raise AssertionError("the application runs")
+
+    ledger: Any = _NoLedger()
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/orders",
+        "HTTP_IDEMPOTENCY_KEY": "k",
+        "CONTENT_LENGTH": "2",
+        "wsgi.input": io.BytesIO(b"{}"),
+    }
+    WSGIMiddleware(app, ledger, settings)(environ, lambda *_: None)
+
+
+@pytest.mark.parametrize("call", [_asgi, _wsgi])
+@pytest.mark.parametrize(("setting", "returned"), [("tenant", None), ("tenant", 7), ("tenant", b"a"), ("route", None)])
+def test_tenant_that_is_not_text_is_refused_and_nothing_is_sent(call: Any, setting: str, returned: Any) -> None:
+    changed: Any = {setting: lambda _: returned}
+    with pytest.raises(
+        InvalidField, match=f"must return text for each request, not {type(returned).__name__}"
+    ) as found:
+        call(Settings(**changed))
+    assert found.value.field == setting
 
 
 @pytest.mark.parametrize(

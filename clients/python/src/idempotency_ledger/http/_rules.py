@@ -11,7 +11,7 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import Any, Callable, Collection, List, Optional, Tuple
 
-from ..errors import GiveBack, Park, Retry, Steer
+from ..errors import GiveBack, InvalidField, Park, Retry, Steer
 from ..outcome import Advice, Outcome
 
 CLAIM = "idempotency_ledger.claim"
@@ -61,9 +61,10 @@ class Settings:
     """
 
     tenant: Callable[[Any], str] = lambda _: ""
-    """Whose key it is: keys of two tenants never meet."""
+    """Whose key it is: keys of two tenants never meet. A request for which it does not return text fails with
+    `InvalidField`, and nothing is sent: its key might be that of another tenant."""
     route: Optional[Callable[[Any], str]] = None
-    """The route of a request, such as ``/orders/{id}``; the path by default."""
+    """The route of a request, such as ``/orders/{id}``, which is text as well; the path by default."""
     methods: Collection[str] = ("POST", "PATCH")
     """The methods whose requests need a key."""
     required: bool = True
@@ -91,6 +92,20 @@ def key_of(values: List[str]) -> Optional[str]:
     if not found:
         return None
     return found[1] or re.sub(r"\\(.)", r"\1", found[2])
+
+
+def named(settings: Settings, asked: Any, method: str, path: str) -> str:
+    """The source of a request by its scope or environ, as `asked` of the settings."""
+    route = _text("route", settings.route(asked)) if settings.route else path
+    return source_of(_text("tenant", settings.tenant(asked)), method, route)
+
+
+def _text(setting: str, returned: Any) -> str:
+    """The text that a function of the settings has returned."""
+    if not isinstance(returned, str):
+        hint = "; place the middleware after the one that authenticates" if setting == "tenant" else ""
+        raise InvalidField(setting, f"must return text for each request, not {type(returned).__name__}{hint}")
+    return returned
 
 
 def source_of(tenant: str, method: str, route: str) -> str:

@@ -44,8 +44,7 @@ class ASGIMiddleware:
         body = await _body(receive, settings.body_max)
         if body is None:
             return await _answer(send, _rules.problem(413, f"a body may have {settings.body_max} bytes"))
-        route = settings.route(scope) if settings.route else scope["path"]
-        source = _rules.source_of(settings.tenant(scope), scope["method"], route)
+        source = _rules.named(settings, scope, scope["method"], scope["path"])
         return await _answer(send, await self._processed(Key(source, key), scope, receive, body))
 
     async def _processed(self, key: Key, scope: Scope, receive: Receive, body: bytes) -> Answer:

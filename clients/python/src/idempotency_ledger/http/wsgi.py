@@ -43,8 +43,7 @@ class WSGIMiddleware:
         if body is None:
             return _answer(start_response, _rules.problem(413, f"a body may have {settings.body_max} bytes"))
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-        route = settings.route(environ) if settings.route else path
-        source = _rules.source_of(settings.tenant(environ), environ["REQUEST_METHOD"], route)
+        source = _rules.named(settings, environ, environ["REQUEST_METHOD"], path)
         return _answer(start_response, self._processed(Key(source, key), environ, body))
 
     def _processed(self, key: Key, environ: Environ, body: bytes) -> Answer:
