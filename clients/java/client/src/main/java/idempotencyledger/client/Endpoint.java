@@ -16,11 +16,18 @@ import java.util.function.UnaryOperator;
 /**
  * How the servers are reached: the endpoint, TLS, and how calls are spread over several servers.
  *
+ * @param named the endpoint as the option or the variable names it, for people
  * @param target the target as gRPC takes it
  * @param tls whether it is reached by TLS
  */
 record Endpoint(
-    String target, boolean tls, Path tokenFile, Path caFile, Path certificate, Path privateKey) {
+    String named,
+    String target,
+    boolean tls,
+    Path tokenFile,
+    Path caFile,
+    Path certificate,
+    Path privateKey) {
   private static final String DEFAULT = "127.0.0.1:50051";
 
   /**
@@ -74,7 +81,7 @@ record Endpoint(
       throw new InvalidFieldException(
           "client_cert_file", found + " is reached without TLS; use https://");
     }
-    return new Endpoint(target, tls, token, authorities, certificate, privateKey);
+    return new Endpoint(found, target, tls, token, authorities, certificate, privateKey);
   }
 
   /** The channel, which connects with its first call. */

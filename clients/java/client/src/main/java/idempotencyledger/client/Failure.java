@@ -41,11 +41,16 @@ record Failure(String code, String reason, String advice, long retryAfter, Strin
         line(text));
   }
 
-  /** The same; a text that is not the ledger's begins with the endpoint that was called. */
+  /**
+   * The same; where the ledger did not make the error, its text names the endpoint: gRPC's own is
+   * often "io exception".
+   */
   Failure of(String endpoint) {
-    return reason == null
-        ? new Failure(code, null, advice, retryAfter, line(endpoint + ": " + text))
-        : this;
+    if (reason != null) {
+      return this;
+    }
+    String named = "no answer from " + endpoint + " (option endpoint, else LEDGER_ENDPOINT): ";
+    return new Failure(code, null, advice, retryAfter, line(named + text));
   }
 
   /** One line, without the stack traces that gRPC puts into its texts. */

@@ -25,14 +25,14 @@ final class GrpcTransport implements Transport {
   private static final long LONGEST_PAUSE = TimeUnit.SECONDS.toNanos(2);
 
   private final ManagedChannel channel;
-  private final String target;
+  private final String endpoint;
   private final CallOptions options;
   private final Telemetry telemetry;
   private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
 
   GrpcTransport(Endpoint endpoint, Telemetry telemetry) {
     this.channel = endpoint.channel();
-    this.target = endpoint.target();
+    this.endpoint = endpoint.named();
     this.options =
         endpoint.tokenFile() == null
             ? CallOptions.DEFAULT
@@ -58,11 +58,13 @@ final class GrpcTransport implements Transport {
           .run(
               () ->
                   ClientCalls.asyncUnaryCall(
-                      traced().newCall(method, complete), request, new Observer<>(answer, target)));
+                      traced().newCall(method, complete),
+                      request,
+                      new Observer<>(answer, endpoint)));
     } catch (
         RuntimeException
             error) { // Of a propagator, for example: an effect may have happened before this call.
-      answer.completeExceptionally(new CallFailed(Failure.of(error).of(target)));
+      answer.completeExceptionally(new CallFailed(Failure.of(error).of(endpoint)));
     }
     return answer;
   }
@@ -101,7 +103,7 @@ final class GrpcTransport implements Transport {
     channel.shutdown();
   }
 
-  private record Observer<R>(CompletableFuture<R> answer, String target)
+  private record Observer<R>(CompletableFuture<R> answer, String endpoint)
       implements StreamObserver<R> {
     @Override
     public void onNext(R message) {
@@ -110,7 +112,7 @@ final class GrpcTransport implements Transport {
 
     @Override
     public void onError(Throwable error) {
-      answer.completeExceptionally(new CallFailed(Failure.of(error).of(target)));
+      answer.completeExceptionally(new CallFailed(Failure.of(error).of(endpoint)));
     }
 
     @Override
@@ -118,7 +120,7 @@ final class GrpcTransport implements Transport {
       // Without a message the call has ended with an error of gRPC; this is for a server that
       // breaks the protocol.
       answer.completeExceptionally(
-          new CallFailed(Failure.of(Status.INTERNAL.asRuntimeException()).of(target)));
+          new CallFailed(Failure.of(Status.INTERNAL.asRuntimeException()).of(endpoint)));
     }
   }
 }

@@ -4,12 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import idempotencyledger.client.proto.ClaimResponse;
+import idempotencyledger.client.proto.LedgerServiceGrpc;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -65,6 +70,22 @@ class EndpointTest {
     Path missing = folder.resolve("missing.pem");
     Endpoint authorities = Endpoint.resolved("l:1", null, missing, null, null, name -> null);
     refused("ca_file", authorities::channel);
+  }
+
+  @Test
+  void unanswered_call_names_the_endpoint_as_it_was_given() {
+    GrpcTransport transport = new GrpcTransport(of("127.0.0.1:1", Map.of()), Telemetry.found());
+    CompletableFuture<ClaimResponse> answer =
+        transport.start(
+            LedgerServiceGrpc.getClaimMethod(),
+            FakeWorld.request(),
+            TimeUnit.SECONDS.toNanos(5),
+            false);
+    CallFailed error = (CallFailed) assertThrows(ExecutionException.class, answer::get).getCause();
+    transport.close();
+    String text = error.failure().text();
+    String named = "no answer from 127.0.0.1:1 (option endpoint, else LEDGER_ENDPOINT): ";
+    assertTrue(text.startsWith(named), text);
   }
 
   @Test

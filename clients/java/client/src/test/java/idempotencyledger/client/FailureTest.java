@@ -16,9 +16,11 @@ class FailureTest {
 
   @Test
   void unanswered_call_names_the_endpoint_in_one_line_without_stack_trace() {
-    Failure failure = Failure.of(STATUS.asRuntimeException()).of("dns:///127.0.0.1:9");
+    Failure failure = Failure.of(STATUS.asRuntimeException()).of("127.0.0.1:9");
     assertEquals(
-        "dns:///127.0.0.1:9: io exception Caused by: Refused: /127.0.0.1:9", failure.text());
+        "no answer from 127.0.0.1:9 (option endpoint, else LEDGER_ENDPOINT):"
+            + " io exception Caused by: Refused: /127.0.0.1:9",
+        failure.text());
     assertEquals("NO_ANSWER (UNAVAILABLE)", failure.name());
   }
 
@@ -28,7 +30,7 @@ class FailureTest {
     trailers.put(
         Metadata.Key.of("idempotency-ledger-reason", Metadata.ASCII_STRING_MARSHALLER), "DRAINING");
     Status refused = Status.UNAVAILABLE.withDescription("this server is shutting down");
-    Failure failure = Failure.of(refused.asRuntimeException(trailers)).of("dns:///127.0.0.1:9");
+    Failure failure = Failure.of(refused.asRuntimeException(trailers)).of("127.0.0.1:9");
     assertEquals("this server is shutting down", failure.text());
   }
 }
