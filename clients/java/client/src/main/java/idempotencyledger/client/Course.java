@@ -275,8 +275,8 @@ final class Course {
     return delay.compareTo(SHORTEST_DELAY) < 0 ? SHORTEST_DELAY : delay;
   }
 
-  private static String typeName(Throwable error) {
-    String name = error.getClass().getSimpleName();
-    return name.isEmpty() ? error.getClass().getName().replaceFirst("^.*[.]", "") : name;
+  static String typeName(Object thing) {
+    String name = thing.getClass().getSimpleName();
+    return name.isEmpty() ? thing.getClass().getName().replaceFirst("^.*[.]", "") : name;
   }
 }

@@ -45,7 +45,8 @@ public final class Guard {
    * throws pass.
    *
    * <p>What the effect throws is thrown after a rollback: steering errors as they are, any other
-   * one as the cause of a {@link Retry}.
+   * one as the cause of a {@link Retry}. An error that became a {@link Retry} or {@link Undecided}
+   * is logged by its type.
    *
    * @param connection one of SQLite, PostgreSQL, MySQL or MariaDB in auto-commit mode, without an
    *     open transaction, for the guard alone until this returns; then it is in auto-commit mode
@@ -105,7 +106,7 @@ public final class Guard {
       if (error instanceof InterruptedException) {
         Thread.currentThread().interrupt();
       }
-      throw new Retry(error.getClass().getSimpleName(), null, error);
+      throw new RolledBack(error);
     }
     try (PreparedStatement keep = connection.prepareStatement(KEEP)) {
       keep.setBytes(1, result);

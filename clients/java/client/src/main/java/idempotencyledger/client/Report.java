@@ -43,13 +43,16 @@ final class Report {
         .ifPresent(
             error -> {
               String name = error.getClass().getName();
-              warn(name, name + " was thrown" + own(error) + ": " + outcome.advice());
+              String text = own(error);
+              // One class of the guard is for many errors of a database or an effect.
+              String kind = ofGuard(error) ? name + text : name;
+              warn(kind, name + " was thrown" + text + ": " + outcome.advice());
             });
   }
 
   /** The message is delivered again and again while no person mends the cause. */
   private static boolean ofGuard(Throwable error) {
-    return error instanceof Undecided || error instanceof WrongRow;
+    return error instanceof Undecided || error instanceof WrongRow || error instanceof RolledBack;
   }
 
   /** The text of an error that this package has made, which quotes nothing of a message. */

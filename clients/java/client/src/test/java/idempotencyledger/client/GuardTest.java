@@ -2,6 +2,7 @@ package idempotencyledger.client;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -97,6 +98,26 @@ class GuardTest {
     assertEquals(0, payments());
     Guard.once(connection, claim, this::pay);
     assertEquals(1, payments());
+  }
+
+  @Test
+  void error_of_the_effect_is_logged_by_its_type() {
+    Retry error =
+        assertThrows(
+            Retry.class,
+            () ->
+                Guard.once(
+                    connection,
+                    claim,
+                    guarded -> {
+                      throw new IllegalStateException("card 4111");
+                    }));
+    try (Lines logged = new Lines()) {
+      new Report("c").outcome(Outcome.later(null).withError(error));
+      assertEquals(1, logged.lines.size());
+      assertTrue(logged.lines.get(0).contains("IllegalStateException"), logged.lines.get(0));
+      assertFalse(logged.lines.get(0).contains("4111"), logged.lines.get(0));
+    }
   }
 
   @Test

@@ -4,42 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.ArrayList;
 import java.util.List;
-import java.util.logging.Handler;
-import java.util.logging.LogRecord;
-import java.util.logging.Logger;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 class ReportTest {
-  private final Logger logger = Logger.getLogger("idempotencyledger");
-  private final List<String> lines = new ArrayList<>();
-  private final Handler collecting =
-      new Handler() {
-        @Override
-        public void publish(LogRecord line) {
-          lines.add(line.getMessage());
-        }
-
-        @Override
-        public void flush() {}
-
-        @Override
-        public void close() {}
-      };
-
-  @BeforeEach
-  void collect() {
-    logger.addHandler(collecting);
-    logger.setUseParentHandlers(false);
-  }
+  private final Lines logged = new Lines();
+  private final List<String> lines = logged.lines;
 
   @AfterEach
   void release() {
-    logger.removeHandler(collecting);
-    logger.setUseParentHandlers(true);
+    logged.close();
   }
 
   @Test
