@@ -4,7 +4,8 @@ package idempotencyledger.client;
 @FunctionalInterface
 public interface Handler {
   /**
-   * Has the effect.
+   * Has the effect. It returns when the effect has happened: the message is completed then. Work
+   * that still runs in another thread is waited for here.
    *
    * @param claim the right to process the message
    * @return the result, which later deliveries are answered: at most 16 KiB by default; null or no

@@ -9,7 +9,9 @@ import java.time.Duration;
 import java.util.Objects;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
+import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
 
 /**
@@ -143,6 +145,8 @@ public final class Ledger implements AutoCloseable {
    *     result
    * @param call what has the effect
    * @return the value of this or of the earlier call
+   * @throws InvalidFieldException where {@code call} has returned a {@link Future} or a {@link
+   *     CompletionStage}, whose work may still run: the message is parked
    * @throws NoResultException where there is nothing to return; its outcome says why
    * @throws Exception what {@code call} throws, after its claim is settled
    */
@@ -152,6 +156,7 @@ public final class Ledger implements AutoCloseable {
             delivery,
             claim -> {
               T value = call.call(claim);
+              refuseUnended(claim, value);
               try {
                 return codec.encode(value);
               } catch (RuntimeException error) {
@@ -170,6 +175,22 @@ public final class Ledger implements AutoCloseable {
   }
 
   /**
+   * Parks a message whose call has returned before its work has ended: whether the effect happens
+   * is not known, whatever {@link LedgerBuilder#unexpected} says of other errors.
+   */
+  private static void refuseUnended(Claim claim, Object value) {
+    if (value instanceof Future<?> || value instanceof CompletionStage<?>) {
+      String bound =
+          "returned a "
+              + Course.typeName(value)
+              + ", whose work may still run: wait for it, and return its value";
+      InvalidFieldException error = new InvalidFieldException("call", bound);
+      claim.settle(new Park(error.getMessage()));
+      throw error;
+    }
+  }
+
+  /**
    * What a call made idempotent does.
    *
    * @param <T> the type of its value
@@ -180,7 +201,7 @@ public final class Ledger implements AutoCloseable {
      * Has the effect.
      *
      * @param claim the right to have it
-     * @return the value
+     * @return the value, when the effect has happened: not a future of it
      * @throws Exception as {@link Handler#handle}
      */
     T call(Claim claim) throws Exception;

@@ -16,8 +16,10 @@ import java.lang.annotation.Target;
  * caller passes there.
  *
  * <p>A transaction of {@code @Transactional} is within the call, so that it is committed before the
- * call is completed. As with all proxies of Spring, a call within the same object is not
- * intercepted.
+ * call is completed. A method that returns a {@link java.util.concurrent.Future} or a {@link
+ * java.util.concurrent.CompletionStage} is refused with {@link
+ * idempotencyledger.client.InvalidFieldException}: its work may still run when it returns. As with
+ * all proxies of Spring, a call within the same object is not intercepted.
  */
 @Documented
 @Target(ElementType.METHOD)

@@ -10,7 +10,9 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Type;
 import java.lang.reflect.UndeclaredThrowableException;
 import java.util.Map;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Future;
 import java.util.function.Supplier;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
@@ -46,11 +48,28 @@ final class IdempotentInterceptor implements MethodInterceptor {
     if (named == null) {
       return invocation.proceed();
     }
+    refuseFuture(method);
     Delivery delivery = delivery(named, method, invocation);
     return ledger
         .get()
         .call(
             delivery, codecOf(method.getGenericReturnType()), claim -> proceed(invocation, claim));
+  }
+
+  private static void refuseFuture(Method method) {
+    Class<?> type = method.getReturnType();
+    if (Future.class.isAssignableFrom(type) || CompletionStage.class.isAssignableFrom(type)) {
+      throw new InvalidFieldException(
+          "method",
+          declared(method)
+              + " returns a "
+              + type.getSimpleName()
+              + ", whose work may still run when the call is completed: return its value");
+    }
+  }
+
+  private static String declared(Method method) {
+    return method.getDeclaringClass().getSimpleName() + "." + method.getName();
   }
 
   private Delivery delivery(Idempotent named, Method method, MethodInvocation invocation) {
@@ -61,8 +80,7 @@ final class IdempotentInterceptor implements MethodInterceptor {
     if (id == null) {
       throw new InvalidFieldException("key.id", "the expression " + named.key() + " is null");
     }
-    String declared = method.getDeclaringClass().getSimpleName() + "." + method.getName();
-    String source = named.source().isEmpty() ? declared : named.source();
+    String source = named.source().isEmpty() ? declared(method) : named.source();
     Key key = Key.of(source, id.toString());
     // A call is not a message: what is wrong with its key is the program's fault.
     key.fault()

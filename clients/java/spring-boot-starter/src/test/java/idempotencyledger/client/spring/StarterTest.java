@@ -13,12 +13,15 @@ import idempotencyledger.client.Fingerprint;
 import idempotencyledger.client.InvalidFieldException;
 import idempotencyledger.client.Ledger;
 import idempotencyledger.client.proto.ClaimRequest;
+import idempotencyledger.client.proto.FailRequest;
+import idempotencyledger.client.proto.FailureKind;
 import idempotencyledger.client.servlet.IdempotencyFilter;
 import idempotencyledger.client.testing.GrantingServer;
 import io.grpc.Server;
 import java.io.IOException;
 import java.util.List;
 import java.util.NoSuchElementException;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -61,6 +64,17 @@ class StarterTest {
     public String failing(String order) {
       calls++;
       throw new NoSuchElementException(order);
+    }
+
+    @Idempotent(key = "#order")
+    public CompletableFuture<String> later(String order) {
+      calls++;
+      return new CompletableFuture<>();
+    }
+
+    @Idempotent(key = "#order")
+    public Object laterUndeclared(String order) {
+      return later(order);
     }
   }
 
@@ -136,6 +150,40 @@ class StarterTest {
               Orders orders = context.getBean(Orders.class);
               assertThrows(NoSuchElementException.class, () -> orders.failing("1"));
               assertTrue(service.asked.get(1).toString().contains("FAILURE_KIND_RETRYABLE"));
+            });
+  }
+
+  @Test
+  void method_that_returns_a_future_is_refused_before_the_claim() {
+    application()
+        .run(
+            context -> {
+              Orders orders = context.getBean(Orders.class);
+              Exception error = assertThrows(InvalidFieldException.class, () -> orders.later("1"));
+              assertEquals(
+                  "method: Orders.later returns a CompletableFuture, whose work may still run when"
+                      + " the call is completed: return its value",
+                  error.getMessage());
+              assertTrue(service.asked.isEmpty());
+            });
+  }
+
+  @Test
+  void future_that_is_returned_parks_the_call_whatever_errors_mean() {
+    application()
+        .run(
+            context -> {
+              Orders orders = context.getBean(Orders.class);
+              Exception error =
+                  assertThrows(InvalidFieldException.class, () -> orders.laterUndeclared("1"));
+              String text =
+                  "call: returned a CompletableFuture, whose work may still run: wait for it, and"
+                      + " return its value";
+              assertEquals(text, error.getMessage());
+              assertEquals(2, service.asked.size());
+              FailRequest sent = (FailRequest) service.asked.get(1);
+              assertEquals(FailureKind.FAILURE_KIND_PARK, sent.getKind());
+              assertEquals(text, sent.getError());
             });
   }
 
