@@ -15,6 +15,8 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const SHORTEST_TRY: Duration = Duration::from_millis(50);
+/// Characters of an error's text, for people.
+pub(crate) const TEXT_LENGTH: usize = 500;
 /// The shortest delay that is handed to a broker.
 pub(crate) const SHORTEST_DELAY: Duration = Duration::from_millis(50);
 /// The delay where the ledger names no time.
@@ -42,6 +44,9 @@ pub(crate) struct Call {
 /// Sends calls. Dropping the future gives the answer up.
 pub(crate) trait Transport: Send + Sync {
     fn send(&self, call: Call) -> Boxed<'_, Result<Bytes, Failure>>;
+
+    /// The endpoint as the option or the variable names it, for people.
+    fn endpoint(&self) -> &str;
 }
 
 /// A call that ended with an error. `reason` is `None` where the ledger did not make the error.
@@ -57,6 +62,16 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn local(code: &'static str, text: impl Into<String>) -> Self {
         Self { code, text: text.into(), ..Self::default() }
+    }
+
+    /// The same; where the ledger did not make the error, its text names the endpoint: gRPC's own often does not.
+    fn of(self, endpoint: &str) -> Self {
+        if self.reason.is_some() {
+            return self;
+        }
+        let named =
+            format!("no answer from {endpoint} (Connection::to, else LEDGER_ENDPOINT): {}", self.text);
+        Self { text: named.chars().take(TEXT_LENGTH).collect(), ..self }
     }
 
     /// It is unknown whether the call was applied: only its repeat finds out (rules 3 and 4).
@@ -116,7 +131,7 @@ pub(crate) async fn repeated<A: Message + Default>(
         let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         let wait = failure.retry_after.unwrap_or_default().max(jittered);
         if !failure.repeatable() || Instant::now() + wait >= until {
-            return Err(failure);
+            return Err(failure.of(transport.endpoint()));
         }
         sleep(wait).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

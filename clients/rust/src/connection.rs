@@ -89,7 +89,7 @@ impl Connection {
         let uri =
             uri.parse().map_err(|error| InvalidField::new("endpoint", format!("{endpoint}: {error}")))?;
         let files = secure.then(|| Files { ca: ca_file, client: self.client.clone() });
-        let target = Target { places, uri, files, token_file };
+        let target = Target { endpoint, places, uri, files, token_file };
         target.readable()?;
         Ok(target)
     }
@@ -145,6 +145,8 @@ pub(crate) struct Files {
 /// A connection's options, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
+    /// The endpoint as the option or the variable names it, for people.
+    pub(crate) endpoint: String,
     pub(crate) places: Places,
     pub(crate) uri: Uri,
     files: Option<Files>,

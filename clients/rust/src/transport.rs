@@ -19,12 +19,11 @@ use tonic::{
 
 use crate::{
     balance::{Servers, chain, is_unsent},
-    calls::{Boxed, Call, Failure, Method, Transport},
+    calls::{Boxed, Call, Failure, Method, TEXT_LENGTH, Transport},
     connection::Target,
     telemetry,
 };
 
-const TEXT_LENGTH: usize = 500;
 /// How often a call that was not sent is given to another connection within one try.
 const RESENDS: usize = 3;
 /// More than any server asks for; what is larger could not be added to an instant.
@@ -103,6 +102,10 @@ impl Transport for Channels {
             let answered = timeout_at(deadline, self.unary(&servers, &call, deadline)).await;
             answered.unwrap_or_else(|_| Err(late(&servers)))
         })
+    }
+
+    fn endpoint(&self) -> &str {
+        &self.target.endpoint
     }
 }
 

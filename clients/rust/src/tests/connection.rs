@@ -27,6 +27,7 @@ fn addresses_and_lists_are_taken_as_they_are() {
 fn names_are_looked_up_and_sent() {
     for endpoint in ["ledger.svc:50051", "dns:///ledger.svc:50051", "http://ledger.svc:50051/"] {
         let found = target(endpoint);
+        assert_eq!(found.endpoint, endpoint);
         assert!(matches!(&found.places, Places::Named(name) if name == "ledger.svc:50051"), "{endpoint}");
         assert_eq!(found.uri.to_string(), "http://ledger.svc:50051/");
     }

@@ -283,14 +283,19 @@ async fn outcomes_are_shown_without_payloads() {
     let script = Script::of([grant(acquired()), completed()]);
     let outcome = script.ledger().process(key(), async |_| Ok("card 4111")).await.unwrap();
     assert!(!format!("{outcome:?} {:?}", EffectResult::from("card 4111")).contains("4111"));
-    let failure = Failure::local("UNAVAILABLE", "a hop");
-    assert_eq!(failure.advised(), LATER);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_call_names_the_endpoint() {
+    assert_eq!(Failure::local("UNAVAILABLE", "a hop").advised(), LATER);
     let script = Script::of((0..40).map(|_| lost()));
     let outcome = script.ledger().process(key(), async |_| Ok(())).await.unwrap();
-    assert_eq!(
-        (outcome.reason.as_deref(), outcome.detail.as_str()),
-        (Some("NO_ANSWER (UNAVAILABLE)"), "a hop")
-    );
+    assert_eq!(outcome.reason.as_deref(), Some("NO_ANSWER (UNAVAILABLE)"));
+    let named = "no answer from ledger.example:50051 (Connection::to, else LEDGER_ENDPOINT): a hop";
+    assert_eq!(outcome.detail, named);
+    let script = Script::of([refused("DRAINING", "RETRY_LATER")]);
+    let outcome = script.ledger().process(key(), async |_| Ok(())).await.unwrap();
+    assert_eq!(outcome.detail, "for people");
 }
 
 #[tokio::test(start_paused = true)]

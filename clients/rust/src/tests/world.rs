@@ -120,6 +120,10 @@ impl Script {
 }
 
 impl Transport for Script {
+    fn endpoint(&self) -> &'static str {
+        "ledger.example:50051"
+    }
+
     fn send(&self, call: Call) -> Boxed<'_, Result<Bytes, Failure>> {
         Box::pin(async move {
             let timeout = call.timeout;
