@@ -74,7 +74,7 @@ pub(crate) struct Hold {
     /// One settlement at a time; what the first one came to, after which nothing else is sent.
     pub(crate) settling: tokio::sync::Mutex<()>,
     pub(crate) settled: OnceLock<Outcome>,
-    /// Why the guard could not decide, for the log.
+    /// Why the guard could not decide, or what its effect ended with, for the log.
     pub(crate) guard_fault: OnceLock<String>,
 }
 

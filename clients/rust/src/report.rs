@@ -39,7 +39,7 @@ impl Report {
         self.warn(name, &format!("a handler ended with {name}"), outcome.advice.name());
     }
 
-    /// Logs why the guard of a handler could not decide.
+    /// Logs why the guard of a handler could not decide, or what its effect ended with.
     pub(crate) fn guard(&self, reason: &str, outcome: &Outcome) {
         self.warn(reason, &format!("the guard: {reason}"), outcome.advice.name());
     }

@@ -50,7 +50,8 @@ pub const SQLITE_TABLE: &str = include_str!("sqlite.sql");
 /// [`Steer::Doubtful`] where it is unknown here whether the effect happened, after an error of the database for example:
 /// nothing is settled, and the next attempt learns it from the guard. The same where the guard row is that of another
 /// message, or has no result: something else writes the table. What the effect returns as an error is returned after a
-/// rollback, so that it has certainly not happened: steering errors as they are, any other one as [`Steer::Retry`].
+/// rollback, so that it has certainly not happened: steering errors as they are, any other one as [`Steer::Retry`]. An error
+/// that became [`Steer::Retry`] or [`Steer::Doubtful`] is logged by its type, or by its code in the database.
 pub async fn once<C, R>(
     connection: &mut C,
     claim: &Claim,
@@ -66,13 +67,20 @@ where
             drop(claim.hold.guard_fault.set(reason.clone()));
             Steer::Doubtful { reason: Some(reason) }
         }
+        Fault::RolledBack(name) => {
+            drop(claim.hold.guard_fault.set(format!("the effect ended with {name}")));
+            Steer::Retry { reason: Some(name), after: None }
+        }
     })
 }
 
 /// Why there is no result.
 enum Fault {
-    /// What the effect returned.
+    /// What the effect returned to steer.
     Effect(Steer),
+    /// The effect ended with an error of this type that does not steer: the handler has not chosen the retry, so that
+    /// it is logged with the outcome.
+    RolledBack(String),
     /// The guard could not decide. It is logged with the outcome: the message is delivered again and again while no
     /// person mends the cause.
     Guard(String),
@@ -197,6 +205,6 @@ fn about(error: &sqlx::Error) -> Fault {
 fn unexpected(error: &crate::Unexpected) -> Fault {
     match error.error.downcast_ref::<sqlx::Error>() {
         Some(of_database) => about(of_database),
-        None => Fault::Effect(Steer::Retry { reason: Some(error.name.clone()), after: None }),
+        None => Fault::RolledBack(error.name.clone()),
     }
 }
