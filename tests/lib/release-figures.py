@@ -1,9 +1,10 @@
-"""Prints what a program of a release costs: python release-figures.py PROGRAM IMAGE
+"""Prints what a program of a release costs, and records it in results.tsv: python release-figures.py PROGRAM IMAGE
 
 Its size and that of the image; the time from its start with a new SQLite file to its first ready answer,
 the median of 11; and its resident memory after ten seconds without a call.
 """
 
+import datetime
 import http.client
 import pathlib
 import socket
@@ -15,6 +16,7 @@ import time
 
 STARTS = 11
 REST = 10
+RESULTS = pathlib.Path(__file__).resolve().parent / "results.tsv"
 
 
 def free_port():
@@ -59,8 +61,12 @@ def main():
     program, image = map(pathlib.Path, sys.argv[1:])
     times = [started(program, 0)[0] for _ in range(STARTS)]
     resident = started(program, REST)[1]
-    print(f"FIGURES program {program.stat().st_size / 1e6:.1f} MB; image {image.stat().st_size / 1e6:.1f} MB to download; ready after"
-          f" {statistics.median(times):.0f} ms (median of {STARTS}); {resident / 1024:.0f} MiB resident at rest")
+    figures = (f"program {program.stat().st_size / 1e6:.1f} MB; image {image.stat().st_size / 1e6:.1f} MB to download; ready after"
+               f" {statistics.median(times):.0f} ms (median of {STARTS}); {resident / 1024:.0f} MiB resident at rest")
+    print(f"FIGURES {figures}")
+    kept = [line for line in RESULTS.read_text().splitlines() if not line.startswith("release\t")]
+    kept.append(f"release\t{datetime.date.today().isoformat()}\t{STARTS}\t{figures}")
+    RESULTS.write_text("\n".join(kept) + "\n")
 
 
 if __name__ == "__main__":
