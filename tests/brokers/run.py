@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "clients" / "python" / "src")]
 from running import Running, wait_for  # noqa: E402
-from servers import BROKERS, have  # noqa: E402
+from servers import BROKERS  # noqa: E402
 from sinks import Sinks  # noqa: E402
 
 import grpc  # noqa: E402
@@ -41,7 +41,7 @@ max_attempts = 20
 backoff = { initial = "100ms", max = "500ms" }
 """
 # A poisonous message uses up its attempts: fewer of them would park messages whose consumers were killed too often.
-CONSUMERS, POISON, EVERY = 3, 2, 0.3
+CONSUMERS, POISON = 3, 2
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
 
 
@@ -63,12 +63,12 @@ class Run:
             "consumer", *self.program, "--broker", self.broker.url, "--ledger", self.address,
             "--sinks", self.running.path / "sinks.db", environment=self.environment)
 
-    def harm(self) -> None:
-        """Kills, stops or pauses a consumer, and starts another one for it."""
+    def harm(self, kill: bool = False) -> None:
+        """Kills, stops or pauses a consumer, and starts another one for it unless it goes on. `kill`: it is killed."""
         place = self.dice.randrange(CONSUMERS)
         victim = self.workers[place]
         assert victim.poll() is None, f"a consumer ended by itself with {victim.returncode}: {self.said()}"
-        what = self.dice.random()
+        what = 0 if kill else self.dice.random()
         if what < 0.6:
             victim.kill()
             victim.wait()
@@ -90,6 +90,10 @@ class Run:
         worker.send_signal(signal.SIGTERM)
         code = worker.wait(20)
         assert code == 0, f"a consumer that was asked to stop ended with {code}: {self.said()}"
+
+    def begun(self) -> int:
+        """The number of effects that have begun, repeats included."""
+        return self.sinks.database.execute("SELECT count(*) FROM plain").fetchone()[0]
 
     def said(self) -> str:
         return self.running.log("consumer")[-3000:]
@@ -113,9 +117,9 @@ class Run:
         events += self.dice.sample(events[:size], size // 5)
         events.append({"type": "payment"})  # It has no id.
         self.dice.shuffle(events)
-        self.broker.publish(events)
+        self.publish(events)
         while len(self.unfinished({id: kind for id, kind in messages.items() if kind == "payment"})) > size // 10:
-            time.sleep(EVERY)
+            time.sleep(self.broker.every)
             self.harm()
         left = messages
         deadline = time.monotonic() + 120
@@ -126,6 +130,16 @@ class Run:
         for worker in self.workers:
             self.stop(worker)
         return messages
+
+    def publish(self, events: list[dict[str, str]]) -> None:
+        """Publishes; in portions where the broker gives partitions to consumers, a killed one in the middle of each."""
+        portions = [events[number::self.broker.portions] for number in range(self.broker.portions)]
+        for portion in portions[:-1]:
+            before = self.begun()
+            self.broker.publish(portion)
+            wait_for("an effect begins", lambda: self.begun() > before, seconds=60, every=0.02)
+            self.harm(kill=True)
+        self.broker.publish(portions[-1])
 
     def finish(self) -> None:
         """What was in flight when consumers were asked to stop is acknowledged by one that starts again."""
@@ -174,7 +188,8 @@ def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed:
     """Seeds each bug into a copy of the package; true where each was seen."""
     unseen = []
     for bug in tomllib.loads((HERE / "bugs.toml").read_text(encoding="utf-8"))["bug"]:
-        if ("python", bug["broker"]) not in chosen:
+        language = bug.get("consumer", "python")
+        if (language, bug["broker"]) not in chosen:
             continue
         with tempfile.TemporaryDirectory(prefix="ledger-brokers-") as folder:
             package = pathlib.Path(folder, "python")
@@ -185,7 +200,7 @@ def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed:
                 raise SystemExit(f"{bug['bug']}: {bug['file']} has its place {text.count(bug['from'])} times, not once")
             file.write_text(text.replace(bug["from"], bug["to"]), encoding="utf-8")
             print(f"{bug['broker']}: {bug['bug']}", flush=True)
-            if one(binary, bug["broker"], "python", chosen["python", bug["broker"]], size, seed, package):
+            if one(binary, bug["broker"], language, chosen[language, bug["broker"]], size, seed, package):
                 unseen.append(bug["bug"])
     for each in unseen:
         print(f"NOT SEEN: {each}")
@@ -220,12 +235,12 @@ def main() -> int:
         commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
         names = sorted(chosen)[int(commits.stdout) % len(chosen)]
         chosen = {names: chosen[names]}
+    needs = sorted({program for _, broker in chosen for program in BROKERS[broker].needs})
     if options.needs:
-        print("\n".join(sorted({BROKERS[broker].needs for _, broker in chosen if BROKERS[broker].needs})))
+        print("\n".join(needs))
         return 0
-    missing = sorted({BROKERS[broker].needs for _, broker in chosen if not have(BROKERS[broker].needs)})
-    if missing:
-        sys.exit(f"missing; install with: sudo apt-get install -y --no-install-recommends {' '.join(missing)}")
+    if missing := [program for program in needs if not shutil.which(program)]:
+        sys.exit(f"missing: {' '.join(missing)}; `tests/prove brokers` names the packages, and installs them as root")
     if options.bugs:
         return 0 if bugs(options.binary, chosen, options.size, options.seed) else 1
     results = [one(options.binary, broker, language, program, options.size, options.seed)
