@@ -42,6 +42,7 @@ backoff = { initial = "100ms", max = "500ms" }
 """
 # A poisonous message uses up its attempts: fewer of them would park messages whose consumers were killed too often.
 CONSUMERS, POISON = 3, 2
+RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
 
 
@@ -53,7 +54,7 @@ class Run:
         self.running, self.broker, self.address, self.program, self.dice = running, broker, address, program, dice
         self.sinks = Sinks(running.path / "sinks.db")
         self.admin = admin_pb2_grpc.AdminServiceStub(grpc.insecure_channel(address))
-        self.kills = self.stops = self.pauses = 0
+        self.kills = self.stops = self.pauses = self.restarts = 0
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
             map(str, (package / "src", ROOT / "examples/consumer", HERE / "consumers")))}
         self.workers = [self.worker() for _ in range(CONSUMERS)]
@@ -139,6 +140,10 @@ class Run:
             self.broker.publish(portion)
             wait_for("an effect begins", lambda: self.begun() > before, seconds=60, every=0.02)
             self.harm(kill=True)
+        if self.broker.restarts and len(events) >= RESTART:
+            self.broker.kill()
+            self.broker.start()
+            self.restarts += 1
         self.broker.publish(portions[-1])
 
     def finish(self) -> None:
@@ -178,7 +183,8 @@ def one(binary: str, broker: str, language: str, program: list[str], size: int, 
             wrong = [str(error)]
         repeated = sum(run.sinks.count("plain", id) > 1 for id in messages) if not wrong else 0
         print(f"{broker:<10} {language:<12} {'ok' if not wrong else 'FAILED':<7} {size} messages, {run.kills} kills, {run.stops} stops, "
-              f"{run.pauses} pauses, {repeated} effects repeated and fenced, seed {seed}, {time.monotonic() - began:.1f} s", flush=True)
+              f"{run.pauses} pauses, {run.restarts} restarts of the broker, {repeated} effects repeated and fenced, seed {seed}, "
+              f"{time.monotonic() - began:.1f} s", flush=True)
         for each in wrong[:5]:
             print(f"  {each}", flush=True)
         return not wrong

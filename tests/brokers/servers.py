@@ -20,10 +20,13 @@ Event = dict[str, Any]
 
 
 class Broker:
-    """`needs`: its programs. `every`: seconds between two faults. `portions`: a consumer is killed after each but the last."""
+    """`needs`: its programs. `every`: seconds between two faults. `portions`: a consumer is killed after each but the last.
+
+    `restarts`: it can be killed and started again.
+    """
 
     name, needs = "", ()
-    every, portions = 0.3, 1
+    every, portions, restarts = 0.3, 1, False
 
 
 class Redis(Broker):
@@ -222,7 +225,7 @@ class Kafka(Broker):
 
     name, needs = "kafka", ("javac", "mvn")
     # A group waits a second for each member that was killed before its partitions have an owner again.
-    every, portions = 1.5, 3
+    every, portions, restarts = 1.5, 3, True
     partitions = {"orders": 4, "orders.retry": 2, "orders.dead": 1}
 
     def __init__(self, running: Running) -> None:
@@ -254,7 +257,9 @@ class Kafka(Broker):
         (self.folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         self.start()
         topics = [NewTopic(name, count, 1) for name, count in self.partitions.items()]
-        for made in AdminClient({"bootstrap.servers": self.url}).create_topics(topics).values():
+        self.client = {"bootstrap.servers": self.url, "log_level": 3}
+        admin = AdminClient(self.client)
+        for made in admin.create_topics(topics).values():
             made.result(30)
 
     def start(self) -> None:
@@ -282,7 +287,7 @@ class Kafka(Broker):
     def publish(self, events: list[Event]) -> None:
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.url, "acks": "all", "enable.idempotence": True})
+        producer = Producer({**self.client, "acks": "all"})
         failed: list[object] = []
         for number, event in enumerate(events):
             producer.produce("orders", json.dumps(event).encode(), partition=number % self.partitions["orders"],
@@ -298,8 +303,7 @@ class Kafka(Broker):
     def _consumer(self, group: str) -> Any:
         from confluent_kafka import Consumer
 
-        return Consumer({"bootstrap.servers": self.url, "group.id": group, "enable.auto.commit": False,
-                         "auto.offset.reset": "earliest"})
+        return Consumer({**self.client, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
 
     def left(self) -> int:
         group, count = self._consumer("payments"), 0
