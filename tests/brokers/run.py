@@ -42,6 +42,7 @@ backoff = { initial = "100ms", max = "500ms" }
 """
 # A poisonous message uses up its attempts: fewer of them would park messages whose consumers were killed too often.
 CONSUMERS, POISON = 3, 2
+PATIENCE = 60  # seconds without another message that is finished: then some never will be
 RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
 
@@ -119,14 +120,16 @@ class Run:
         events.append({"type": "payment"})  # It has no id.
         self.dice.shuffle(events)
         self.publish(events)
-        while len(self.unfinished({id: kind for id, kind in messages.items() if kind == "payment"})) > size // 10:
-            time.sleep(self.broker.every)
-            self.harm()
-        left = messages
-        deadline = time.monotonic() + 120
-        while left := {id: messages[id] for id in self.unfinished(left)}:
-            assert time.monotonic() < deadline, f"unfinished: {sorted(left)[:10]}: {self.said()}"
-            time.sleep(0.5)
+        left, changed = messages, time.monotonic()
+        while now := self.unfinished(left):
+            changed = time.monotonic() if len(now) < len(left) else changed
+            assert time.monotonic() < changed + PATIENCE, f"unfinished: {sorted(left)[:10]}: {self.said()}"
+            left = {id: messages[id] for id in now}
+            if sum(kind == "payment" for kind in left.values()) > size // 10:
+                time.sleep(self.broker.every)
+                self.harm()
+            else:
+                time.sleep(0.5)
         time.sleep(1)
         for worker in self.workers:
             self.stop(worker)
