@@ -1,6 +1,6 @@
 """Adapters for brokers: each turns a delivery into a key, and an outcome into the broker's own words.
 
-`idempotency_ledger.brokers.nats` needs the package `nats-py` (extra `nats`). The core of the package knows no broker.
+Each module needs the client of its broker, an extra of this package. The core of the package knows no broker.
 """
 
 from __future__ import annotations
