@@ -20,12 +20,13 @@ def say(text):
 
 def tools():
     """A Python environment with the compiler, by the versions and the contents that are pinned."""
+    # jemalloc is built by make; programs of the build itself are compiled by cc.
+    needed = "source tests/lib/say.sh; source tests/lib/tools.sh; need git python3 venv make cc"
+    if subprocess.run(["bash", "-euc", needed], cwd=ROOT, check=False).returncode != 0:
+        raise SystemExit("release/build: the reason stands above")
     python = WORK / "bin" / "python"
     stamp = WORK / "requirements.txt"
     if not stamp.exists() or stamp.read_bytes() != REQUIREMENTS.read_bytes():
-        needed = "source tests/lib/say.sh; source tests/lib/tools.sh; need git python3 venv"
-        if subprocess.run(["bash", "-euc", needed], cwd=ROOT, check=False).returncode != 0:
-            raise SystemExit("release/build: the reason stands above")
         say("installing zig and cargo-zigbuild")
         subprocess.run([sys.executable, "-m", "venv", "--clear", WORK], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", REQUIREMENTS],

@@ -12,7 +12,7 @@ of_readme() {
 say "== the quick start =="
 export DEBIAN_FRONTEND=noninteractive
 quietly apt-get -q update
-quietly apt-get -q -y install --no-install-recommends curl python3-venv
+quietly apt-get -q -y install --no-install-recommends curl make python3-venv
 serve=$(of_readme serve) try=$(of_readme try) claim=$(of_readme claim) look=$(of_readme look)
 say "building: $serve"
 bash -c "exec $serve" &
@@ -31,7 +31,6 @@ wait "$server" || die "the server did not stop in good order"
 trap - EXIT
 
 say "== all checks =="
-quietly apt-get -q -y install --no-install-recommends make
 installed=$(.venv/bin/pip freeze)
 tests/run
 [[ $(.venv/bin/pip freeze) == "$installed" ]] || die "the checks have changed the newcomer's .venv"
