@@ -56,3 +56,13 @@ def test_an_instant_needs_a_time_zone(time: str, year: Optional[int]) -> None:
     found = cloud_event({"ce-id": "7", "ce-source": "shop", "ce-time": time}, b"")
     assert found
     assert (found.occurred_at and found.occurred_at.year) == year
+
+
+def test_a_redis_id_that_is_not_utf_8_is_none() -> None:
+    from idempotency_ledger.brokers.redis import named
+
+    assert named("orders", {b"id": b"7"}, b"").key.id == "7"
+    # Both would be the same text where each wrong byte becomes a replacement character.
+    for wrong in (b"\xff", b"\xfe"):
+        with pytest.raises(NoId):
+            named("orders", {b"id": wrong}, b"")

@@ -32,9 +32,15 @@ Handler = Callable[[Claim, Fields], Result]
 def named(stream: str, fields: Fields, body: bytes) -> Named:
     """The name of an entry: that of its CloudEvent (fields ``ce-id``, …), else the stream and its field ``id``.
 
-    The id that Redis gives to an entry names nothing: a producer that repeats itself gets another one.
+    The id that Redis gives to an entry names nothing: a producer that repeats itself gets another one. A field that is
+    not UTF-8 is not read: two ids must not become one.
     """
-    headers = {name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, value in fields.items()}
+    headers: Dict[str, str] = {}
+    for name, value in fields.items():
+        try:
+            headers[name.decode()] = value.decode()
+        except UnicodeDecodeError:
+            continue
     event = cloud_event(headers, body)
     if event is not None:
         return event
@@ -173,7 +179,7 @@ class StreamConsumer:
         else:
             reason = (outcome.reason if outcome else None) or ""
             with self._redis.pipeline(transaction=True) as both:
-                both.xadd(self._dead_letters, {**fields, b"dead-letter-reason": reason.encode()})
+                both.xadd(self._dead_letters, {**fields, b"dead-letter-reason": reason.encode("utf-8", "replace")})
                 both.xack(self._stream, self._group, entry)
                 both.execute()
 
