@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"idempotency-ledger.internal/ledger/internal/logged"
@@ -110,21 +111,23 @@ func TestABudgetBeyondTheBrokersWaitIsWarnedOf(t *testing.T) {
 }
 
 func TestEveryKindIsLoggedOnceASecond(t *testing.T) {
-	var log bytes.Buffer
-	r := report{consumer: "c", logger: slog.New(slog.NewTextHandler(&log, nil))}
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := report{consumer: "c", logger: slog.New(slog.NewTextHandler(&log, nil))}
+		for range 5 {
+			r.outcome(outcome{Reason: "OVERLOADED", Detail: "a queue is full"})
+			r.outcome(outcome{Reason: "STORE_UNAVAILABLE", Detail: "no store"})
+			r.outcome(outcome{Reason: "Retry", Err: ErrRetry})
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != 2 {
+			t.Errorf("%d lines were logged: %s", lines, log.String())
+		}
+		time.Sleep(time.Second)
 		r.outcome(outcome{Reason: "OVERLOADED", Detail: "a queue is full"})
-		r.outcome(outcome{Reason: "STORE_UNAVAILABLE", Detail: "no store"})
-		r.outcome(outcome{Reason: "Retry", Err: ErrRetry})
-	}
-	if lines := strings.Count(log.String(), "\n"); lines != 2 {
-		t.Errorf("%d lines were logged: %s", lines, log.String())
-	}
-	r.last["OVERLOADED"].at = time.Time{}
-	r.outcome(outcome{Reason: "OVERLOADED", Detail: "a queue is full"})
-	if !strings.Contains(log.String(), "suppressed=4") {
-		t.Errorf("the number of suppressed lines is missing: %s", log.String())
-	}
+		if !strings.Contains(log.String(), "suppressed=4") {
+			t.Errorf("the number of suppressed lines is missing: %s", log.String())
+		}
+	})
 }
 
 func TestAnErrorThatAGuardHidesIsLoggedByItsType(t *testing.T) {

@@ -3,27 +3,18 @@ package ledger
 import (
 	"errors"
 	"log/slog"
-	"sync"
-	"time"
 
+	"idempotency-ledger.internal/ledger/internal/limit"
 	"idempotency-ledger.internal/ledger/internal/logged"
 )
-
-const reportEvery = time.Second
 
 // report is the log of one consumer: what its operators should know of deliveries, at most a line a second of each kind,
 // without payloads, keys and tokens.
 type report struct {
 	consumer string
 	logger   *slog.Logger
-	mu       sync.Mutex
-	last     map[string]*reported
-}
-
-// reported is when a kind was last logged, and how many were suppressed since. Kinds are reasons and types of errors.
-type reported struct {
-	at         time.Time
-	suppressed int
+	// lines are limited by reasons and by types of errors.
+	lines limit.Lines
 }
 
 // outcome logs a call that was refused or not answered, and an error of a handler that does not steer, or that a guard has made
@@ -54,30 +45,10 @@ func (r *report) outcome(found outcome) {
 }
 
 func (r *report) warn(kind, message string, found outcome, more slog.Attr) {
-	suppressed, due := r.due(kind)
+	suppressed, due := r.lines.Due(kind)
 	if !due {
 		return
 	}
 	r.logger.Warn(message, slog.String("consumer", r.consumer), slog.String("reason", found.Reason), more,
 		slog.String("advice", found.Advice.String()), slog.Int("suppressed", suppressed))
-}
-
-func (r *report) due(kind string) (suppressed int, due bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last == nil {
-		r.last = map[string]*reported{}
-	}
-	known := r.last[kind]
-	if known == nil {
-		known = &reported{}
-		r.last[kind] = known
-	}
-	if time.Since(known.at) < reportEvery {
-		known.suppressed++
-		return 0, false
-	}
-	suppressed = known.suppressed
-	known.at, known.suppressed = time.Now(), 0
-	return suppressed, true
 }
