@@ -54,6 +54,9 @@ func newLedger(consumer string, options Options, rpc ledgerv1.LedgerServiceClien
 	return l
 }
 
+// Consumer is the group that processes, as New was given it.
+func (l *Ledger) Consumer() string { return l.consumer }
+
 // Must returns the client, and panics where New has returned an error: ledger.Must(ledger.New("payments", ledger.Options{})).
 func Must(l *Ledger, err error) *Ledger {
 	if err != nil {
