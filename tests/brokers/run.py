@@ -5,7 +5,8 @@
     python tests/brokers/run.py --bugs        seeds each bug of bugs.toml, and sees a run fail
     python tests/brokers/run.py --rotate      one of them, another with every commit
 
-Every consumer of tests/brokers/consumers is one of `LANGUAGE_BROKER`. Each message must have one effect in a sink that
+Every consumer of tests/brokers/consumers is `LANGUAGE_BROKER.py`, or the folder `LANGUAGE/BROKER`, which `LANGUAGE/build PACKAGE` makes
+into `PACKAGE/build/brokers/BROKER`; `BROKER-retries` is that of `LANGUAGE-retries`. Each message must have one effect in a sink that
 fences and in one that deduplicates; the dead letters must be the poisonous messages, and one without an id; nothing may be left.
 """
 
@@ -44,7 +45,15 @@ backoff = { initial = "100ms", max = "500ms" }
 CONSUMERS, POISON = 3, 2
 PATIENCE = 60  # seconds without another message that is finished: then some never will be
 RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
+# The package of each language, which a seeded bug copies.
+PACKAGES = {"python": ROOT / "clients" / "python", "go": ROOT / "clients" / "go"}
+
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
+
+
+def package_of(language: str) -> pathlib.Path:
+    """The package of a language or of a variant of it, such as `go-retries`."""
+    return PACKAGES[language.partition("-")[0]]
 
 
 class Run:
@@ -52,7 +61,8 @@ class Run:
 
     def __init__(self, running: Running, broker, address: str, program: list[str], package: pathlib.Path,
                  dice: random.Random) -> None:
-        self.running, self.broker, self.address, self.program, self.dice = running, broker, address, program, dice
+        self.running, self.broker, self.address, self.dice = running, broker, address, dice
+        self.program = [part.replace("{package}", str(package)) for part in program]
         self.sinks = Sinks(running.path / "sinks.db")
         self.admin = admin_pb2_grpc.AdminServiceStub(grpc.insecure_channel(address))
         self.kills = self.stops = self.pauses = self.restarts = 0
@@ -169,8 +179,7 @@ class Run:
         return found + ([] if dead == wanted else [f"the dead letters are {dead}, and must be {wanted}"])
 
 
-def one(binary: str, broker: str, language: str, program: list[str], size: int, seed: int,
-        package: pathlib.Path = ROOT / "clients" / "python") -> bool:
+def one(binary: str, broker: str, language: str, program: list[str], size: int, seed: int, package: pathlib.Path) -> bool:
     """Runs one broker with one language; prints a line, and returns whether all was right."""
     began = time.monotonic()
     with Running() as running:
@@ -201,14 +210,15 @@ def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed:
         if (language, bug["broker"]) not in chosen:
             continue
         with tempfile.TemporaryDirectory(prefix="ledger-brokers-") as folder:
-            package = pathlib.Path(folder, "python")
-            shutil.copytree(ROOT / "clients" / "python", package)
+            package = pathlib.Path(folder, "package")
+            shutil.copytree(package_of(language), package, ignore=shutil.ignore_patterns("build"))
             file = package / bug["file"]
             text = file.read_text(encoding="utf-8")
             if text.count(bug["from"]) != 1:
                 raise SystemExit(f"{bug['bug']}: {bug['file']} has its place {text.count(bug['from'])} times, not once")
             file.write_text(text.replace(bug["from"], bug["to"]), encoding="utf-8")
-            print(f"{bug['broker']}: {bug['bug']}", flush=True)
+            print(f"{bug['broker']}, {language}: {bug['bug']}", flush=True)
+            build(language, package)
             if one(binary, bug["broker"], language, chosen[language, bug["broker"]], size, seed, package):
                 unseen.append(bug["bug"])
     for each in unseen:
@@ -216,9 +226,20 @@ def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed:
     return not unseen
 
 
+def build(language: str, package: pathlib.Path) -> None:
+    """Builds the consumers of a language over its package, or a copy; those of Python need nothing."""
+    program = HERE / "consumers" / language.partition("-")[0] / "build"
+    if program.exists():
+        subprocess.run([program, package], check=True)
+
+
 def consumers() -> dict[tuple[str, str], list[str]]:
     """The program of each language and broker."""
     found = {}
+    for folder in sorted((HERE / "consumers").glob("*/*")):
+        broker, dash, variant = folder.name.partition("-")
+        if broker in BROKERS:
+            found[folder.parent.name + dash + variant, broker] = [f"{{package}}/build/brokers/{folder.name}"]
     for file in sorted((HERE / "consumers").glob("*_*.py")):
         language, broker = file.stem.split("_", 1)
         found[language, broker] = [sys.executable, str(file)]
@@ -235,6 +256,7 @@ def main() -> int:
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs of the adapters")
     parser.add_argument("--rotate", action="store_true", help="only one broker with one language: others with every commit")
     parser.add_argument("--needs", action="store_true", help="show the programs that the chosen brokers need")
+    parser.add_argument("--languages", action="store_true", help="show the chosen languages")
     options = parser.parse_args()
     if not 10 <= options.size <= 100_000:
         parser.error("--size: must be 10 to 100000")
@@ -244,6 +266,9 @@ def main() -> int:
         commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
         names = sorted(chosen)[int(commits.stdout) % len(chosen)]
         chosen = {names: chosen[names]}
+    if options.languages:
+        print("\n".join(sorted({language.partition("-")[0] for language, _ in chosen})))
+        return 0
     needs = sorted({program for _, broker in chosen for program in BROKERS[broker].needs})
     if options.needs:
         print("\n".join(needs))
@@ -252,7 +277,9 @@ def main() -> int:
         sys.exit(f"missing: {' '.join(missing)}; `tests/prove brokers` names the packages, and installs them as root")
     if options.bugs:
         return 0 if bugs(options.binary, chosen, options.size, options.seed) else 1
-    results = [one(options.binary, broker, language, program, options.size, options.seed)
+    for language in sorted({language.partition("-")[0] for language, _ in chosen}):
+        build(language, package_of(language))
+    results = [one(options.binary, broker, language, program, options.size, options.seed, package_of(language))
                for (language, broker), program in chosen.items()]
     print(f"SUMMARY brokers: {len(results)} runs, {results.count(False)} failed")
     return 0 if results and all(results) else 1
