@@ -1,4 +1,4 @@
-"""Installs the packed module into a clean environment, and builds and runs the README's first example there.
+"""Installs the packed modules into a clean environment, and builds and runs the README's first example there.
 
     python install.py                  to the example's first line
     python install.py --binary PATH    and on to a message, with the server of this path
@@ -50,6 +50,10 @@ def built(folder: pathlib.Path) -> pathlib.Path:
     go(shop, environment, "mod", "init", "example.com/shop")
     go(shop, environment, "get", f"{pack.MODULE}@{pack.VERSION}")
     go(shop, environment, "build", "-o", "example", ".")
+    for adapter in pack.modules()[1:]:
+        module = f"{pack.MODULE}/{adapter.name}"
+        go(shop, environment, "get", f"{module}@{pack.VERSION}")
+        go(shop, environment, "build", module)
     used = go(shop, environment, "list", "-m", "-f", "{{.Dir}}", pack.MODULE)
     if not used.startswith(str(folder)):
         raise SystemExit(f"the module is that of {used}")
