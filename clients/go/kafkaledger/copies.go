@@ -1,0 +1,85 @@
+package kafkaledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// ReasonHeader is the header of a dead letter that says why it is one.
+	ReasonHeader = "dead-letter-reason"
+	// DueHeader is the header of a copy in Retry that says when it is due, in decimal milliseconds since 1970 UTC.
+	DueHeader = "retry-at"
+)
+
+// copy stores a copy of a message in a topic, and returns nil when Kafka has confirmed it.
+//
+// Its timestamp is new: by the original one the retention of the topic might delete it immediately.
+func (r *run) copy(record *kgo.Record, topic string, more kgo.RecordHeader) error {
+	letter := &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value}
+	for _, header := range record.Headers {
+		if header.Key != DueHeader && header.Key != more.Key {
+			letter.Headers = append(letter.Headers, header)
+		}
+	}
+	letter.Headers = append(letter.Headers, more)
+	ctx, cancel := r.pool.Bounded(callWait)
+	defer cancel()
+	return r.client.ProduceSync(ctx, letter).FirstErr()
+}
+
+// Errors of reading that stay.
+var lasting = []error{
+	kgo.ErrClientClosed, kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+	kerr.SaslAuthenticationFailed, kerr.InconsistentGroupProtocol, kerr.FencedInstanceID, kerr.InvalidSessionTimeout,
+	kerr.InvalidTopicException, kerr.GroupMaxSizeReached, kerr.UnsupportedVersion,
+}
+
+// failed logs what cannot be read for now, and ends the run where that stays so.
+func (r *run) failed(topic string, number int32, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return // The poll was ended.
+	}
+	for _, each := range lasting {
+		if errors.Is(err, each) {
+			r.pool.Fail(fmt.Errorf("no message can be read: %w", err))
+			return
+		}
+	}
+	var lost *kgo.ErrDataLoss
+	if errors.As(err, &lost) {
+		r.pool.Error("messages are lost: a partition has fewer than before", err.Error())
+		return
+	}
+	r.pool.Warn("messages cannot be read for now", fmt.Sprintf("%s/%d: %v", topic, number, err))
+}
+
+// committed logs commits that failed: what they had is committed with the next one, or delivered again.
+func (r *run) committed(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+	if err == nil && answer != nil {
+		for _, topic := range answer.Topics {
+			for _, each := range topic.Partitions {
+				err = errors.Join(err, kerr.ErrorForCode(each.ErrorCode))
+			}
+		}
+	}
+	if err != nil && !r.pool.Ended() {
+		r.pool.Warn("offsets are not committed; their messages may be delivered again", err.Error())
+	}
+}
+
+// leave commits what is done, and leaves the group.
+func (r *run) leave() {
+	ctx, cancel := r.pool.Bounded(callWait)
+	defer cancel()
+	r.client.AllowRebalance()
+	if err := r.client.CommitMarkedOffsets(ctx); err != nil {
+		r.pool.Warn("offsets are not committed; their messages are delivered again", err.Error())
+	}
+	_ = r.client.LeaveGroupContext(ctx) // Else the group waits for the end of the session.
+}
