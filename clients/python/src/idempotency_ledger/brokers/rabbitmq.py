@@ -23,6 +23,9 @@ _CONCURRENCY_MAX = 1000
 # A delay queue for each of these seconds: a message waits in the longest one that does not exceed its delay, or in
 # the first. A queue has one delay: RabbitMQ expires its head alone, so that a longer delay would hold up the others.
 _DELAYS = (1, 2, 5, 10, 30, 60, 300, 900)
+# A message leaves a delay queue when the other queue has confirmed it, and not before: a classic queue would lose it in
+# between. The package for Go declares the same.
+_CONFIRMED = {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
 _CONFIRM = 10.0  # seconds within which the broker confirms a copy
 
 Handler = Callable[[AsyncClaim, AbstractIncomingMessage], Awaitable[Result]]
@@ -162,7 +165,7 @@ class QueueConsumer:
         queue = f"{self._queue}.later.{seconds}s"
         if queue not in self._declared:
             back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": self._queue}
-            await self._declare(queue, {**back, "x-message-ttl": seconds * 1000})
+            await self._declare(queue, {**back, **_CONFIRMED, "x-message-ttl": seconds * 1000})
             self._declared.add(queue)
         await self._copy(message, queue, {})
 
