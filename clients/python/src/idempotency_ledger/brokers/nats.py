@@ -10,6 +10,7 @@ from typing import Awaitable, Callable, Optional, Set
 import nats.errors
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
+from nats.js.api import AckPolicy
 
 from .._claim import Result
 from ..aio import AsyncClaim, AsyncLedger
@@ -40,14 +41,20 @@ def named(message: Msg) -> Named:
 
 
 def to_subject(stream: JetStreamContext, subject: str) -> DeadLetter:
-    """Stores dead letters under a subject of JetStream, each once for a message of the broker."""
+    """Stores dead letters under a subject of JetStream, each once for a message of the broker.
+
+    A copy has no header that begins with ``Nats-``: the stream of the copy would act on it (``Nats-Rollup`` deletes
+    what it has stored). The producer's ``Nats-Msg-Id`` becomes ``Dead-Letter-Msg-Id``.
+    """
 
     async def publish(message: Msg, outcome: Optional[Outcome]) -> None:
         # The id names the broker's message, not the event: a replay that is dead-lettered again is not dropped.
         place = message.metadata
         reason = (outcome.reason if outcome else None) or ""
+        sent = message.headers or {}
         headers = {
-            **(message.headers or {}),
+            **{name: value for name, value in sent.items() if not name.lower().startswith("nats-")},
+            **({"Dead-Letter-Msg-Id": sent["Nats-Msg-Id"]} if "Nats-Msg-Id" in sent else {}),
             "Nats-Msg-Id": f"{subject}/{place.stream}/{place.sequence.stream}",
             "Dead-Letter-Reason": reason.encode("ascii", "replace").decode(),
         }
@@ -96,6 +103,10 @@ class JetStreamConsumer:
         (`InvalidField`, an error of `named`), after the running messages have ended.
         """
         config = (await self._subscription.consumer_info()).config
+        if config.ack_policy not in (None, AckPolicy.EXPLICIT):
+            raise ValueError(
+                f"the consumer's ack_policy is {config.ack_policy}; explicit is needed: a message is settled alone"
+            )
         self._extend_every = (config.ack_wait or 30.0) / 3
         if config.max_deliver is not None and config.max_deliver > 0:
             _log.warning(
@@ -160,7 +171,7 @@ class JetStreamConsumer:
                 occurred_at=name.occurred_at,
             )
         except Closed:
-            return Outcome(Advice.RETRY_LATER, reason="CLOSING")
+            return Outcome(Advice.RETRY_LATER, delay=1.0, reason="CLOSING")
 
     async def _answer(self, message: Msg, outcome: Optional[Outcome]) -> None:
         if outcome is not None and outcome.advice is Advice.RETRY_LATER:

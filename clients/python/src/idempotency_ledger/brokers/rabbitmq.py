@@ -8,7 +8,7 @@ from typing import Any, Awaitable, Callable, Dict, Optional, Set
 
 from aio_pika import DeliveryMode, Message
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
-from aio_pika.exceptions import AMQPError
+from aio_pika.exceptions import AMQPError, ChannelNotFoundEntity
 
 from .._claim import Result
 from ..aio import AsyncClaim, AsyncLedger
@@ -27,21 +27,35 @@ _DELAYS = (1, 2, 5, 10, 30, 60, 300, 900)
 # between. The package for Go declares the same.
 _CONFIRMED = {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
 _CONFIRM = 10.0  # seconds within which the broker confirms a copy
+_COPY_AGAIN = 1.0  # seconds before a copy that was not confirmed is sent again
+# aio-pika gives each message that it publishes an id. This header marks the copy of a message that had none.
+_WITHOUT_ID = "without-message-id"
 
 Handler = Callable[[AsyncClaim, AbstractIncomingMessage], Awaitable[Result]]
 
 
 def named(queue: str, message: AbstractIncomingMessage) -> Named:
-    """The name of a message: that of its CloudEvent, else the queue and the property `message_id`."""
+    """The name of a message: that of its CloudEvent, else the queue and the property `message_id`.
+
+    The id of a copy that has the header ``without-message-id`` is not read: its producer did not send it.
+    """
     headers = {name: str(value) for name, value in (message.headers or {}).items()}
     if message.content_type:
         headers["content-type"] = message.content_type
     event = cloud_event(headers, message.body)
     if event is not None:
         return event
-    if not message.message_id:
+    if not message.message_id or _WITHOUT_ID in headers:
         raise NoId("the message has neither the attributes of a CloudEvent nor the property message_id")
     return Named(Key.of(queue, message.message_id))
+
+
+def _unlimited(connection: AbstractConnection) -> Dict[str, Any]:
+    """The arguments of a quorum queue without a delivery limit, which before RabbitMQ 4 needs no argument."""
+    properties = getattr(getattr(connection.transport, "connection", None), "server_properties", {})
+    major = str(properties.get("version", "")).partition(".")[0]
+    limit = {"x-delivery-limit": -1} if major.isdecimal() and int(major) >= 4 else {}
+    return {"x-queue-type": "quorum", **limit}
 
 
 class QueueConsumer:
@@ -81,6 +95,8 @@ class QueueConsumer:
         self._dead_letters = dead_letters or f"{queue}.dead"
         self._concurrency = concurrency
         self._declared: Set[str] = set()
+        # One copy at a time: one that no queue takes is returned, and all that is known of it is its message_id.
+        self._copying = asyncio.Lock()
         self._tasks: Set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -90,10 +106,12 @@ class QueueConsumer:
         Messages that were fetched in advance go back to the queue. Raises what the broker's client raises where the
         connection is lost, and what the program itself has wrong, after the running messages have ended.
         """
-        self._channel: AbstractChannel = await self._connection.channel(publisher_confirms=True)
+        # The broker confirms a message that no queue takes; it is returned before that, which raises here.
+        self._channel: AbstractChannel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
         await self._channel.set_qos(prefetch_count=self._concurrency)
-        inbox = await self._declare(self._queue, {"x-queue-type": "quorum"})
-        await self._declare(self._dead_letters, {"x-queue-type": "quorum"})
+        inbox = await self._existing(self._queue)
+        await self._existing(self._dead_letters)
+        self._declared.add(self._dead_letters)
         closed = asyncio.ensure_future(self._channel.closed())
         tag = await inbox.consume(self._arrived)
         stopping = asyncio.ensure_future(stop.until_requested())
@@ -116,6 +134,16 @@ class QueueConsumer:
         # What was fetched in advance is not acknowledged: the queue has it again.
         await self._channel.close()
 
+    async def _existing(self, queue: str) -> AbstractQueue:
+        """The queue as it is; where there is none, a quorum queue that drops no message after some deliveries."""
+        # A refusal closes the channel.
+        async with self._connection.channel() as asking:
+            try:
+                await asking.declare_queue(queue, passive=True)
+            except ChannelNotFoundEntity:
+                await self._declare(queue, _unlimited(self._connection))
+        return await self._channel.get_queue(queue, ensure=False)
+
     async def _declare(self, queue: str, arguments: Dict[str, Any]) -> AbstractQueue:
         return await self._channel.declare_queue(queue, durable=True, arguments=arguments)
 
@@ -134,14 +162,31 @@ class QueueConsumer:
         outcome = await self._outcome(message)
         try:
             if outcome is not None and outcome.advice is Advice.RETRY_LATER:
-                await self._postpone(message, outcome.delay)
+                delay = outcome.delay
+                await self._until_confirmed(lambda: self._postpone(message, delay))
             elif outcome is None or outcome.advice is Advice.DEAD_LETTER:
                 reason = (outcome.reason if outcome else None) or ""
-                await self._copy(message, self._dead_letters, {"dead-letter-reason": reason})
+                await self._until_confirmed(lambda: self._dead_letter(message, reason))
             await message.ack()
         except (AMQPError, OSError, asyncio.TimeoutError) as error:
             # It is not acknowledged: RabbitMQ delivers it again, and the ledger knows what became of it.
             _log.warning("a message was not acknowledged: %s", type(error).__name__)
+
+    async def _until_confirmed(self, copy: Callable[[], Awaitable[None]]) -> None:
+        """Copies again until the broker has confirmed a copy. Raises where the channel is closed meanwhile.
+
+        The message keeps its place among those that were fetched: a consumer that can copy nothing takes nothing new.
+        """
+        while True:
+            try:
+                return await copy()
+            except (AMQPError, OSError, asyncio.TimeoutError) as error:
+                if self._channel.is_closed:
+                    raise
+                _log.warning("a copy was not confirmed, and is sent again: %s", type(error).__name__)
+                # A queue that was deleted is declared again.
+                self._declared.clear()
+                await asyncio.sleep(_COPY_AGAIN)
 
     async def _outcome(self, message: AbstractIncomingMessage) -> Optional[Outcome]:
         """What became of the message; `None` where it has no name."""
@@ -169,13 +214,21 @@ class QueueConsumer:
             self._declared.add(queue)
         await self._copy(message, queue, {})
 
+    async def _dead_letter(self, message: AbstractIncomingMessage, reason: str) -> None:
+        if self._dead_letters not in self._declared:
+            await self._existing(self._dead_letters)
+            self._declared.add(self._dead_letters)
+        await self._copy(message, self._dead_letters, {"dead-letter-reason": reason})
+
     async def _copy(self, message: AbstractIncomingMessage, queue: str, more: Dict[str, str]) -> None:
+        without = {} if message.message_id else {_WITHOUT_ID: "true"}
         copy = Message(
             message.body,
-            headers={**(message.headers or {}), **more},
+            headers={**(message.headers or {}), **without, **more},
             content_type=message.content_type,
             message_id=message.message_id,
             timestamp=message.timestamp,
             delivery_mode=DeliveryMode.PERSISTENT,
         )
-        await self._channel.default_exchange.publish(copy, routing_key=queue, mandatory=True, timeout=_CONFIRM)
+        async with self._copying:
+            await self._channel.default_exchange.publish(copy, routing_key=queue, mandatory=True, timeout=_CONFIRM)

@@ -168,7 +168,7 @@ class StreamConsumer:
                 name.key, lambda claim: self._handler(claim, fields), body=body, occurred_at=name.occurred_at
             )
         except Closed:
-            return Outcome(Advice.RETRY_LATER, reason="CLOSING")
+            return Outcome(Advice.RETRY_LATER, delay=1.0, reason="CLOSING")
 
     def _answer(self, entry: bytes, fields: Fields, outcome: Optional[Outcome]) -> None:
         if outcome is not None and outcome.advice is Advice.RETRY_LATER:
@@ -178,10 +178,10 @@ class StreamConsumer:
             self._redis.xack(self._stream, self._group, entry)
         else:
             reason = (outcome.reason if outcome else None) or ""
-            with self._redis.pipeline(transaction=True) as both:
-                both.xadd(self._dead_letters, {**fields, b"dead-letter-reason": reason.encode("utf-8", "replace")})
-                both.xack(self._stream, self._group, entry)
-                both.execute()
+            # The copy first: in one transaction the entry would be acknowledged though the copy was refused.
+            copy = {**fields, b"dead-letter-reason": reason.encode("utf-8", "replace")}
+            self._redis.xadd(self._dead_letters, copy)
+            self._redis.xack(self._stream, self._group, entry)
 
     def _idle(self, entries: List[bytes], milliseconds: int) -> None:
         """Sets how long they have been idle; an entry that is not pending any more stays so."""

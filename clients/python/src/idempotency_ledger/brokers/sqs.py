@@ -155,7 +155,7 @@ class SqsConsumer:
                 occurred_at=name.occurred_at,
             )
         except Closed:
-            return Outcome(Advice.RETRY_LATER, reason="CLOSING")
+            return Outcome(Advice.RETRY_LATER, delay=1.0, reason="CLOSING")
 
     def _answer(self, message: Delivered, outcome: Optional[Outcome]) -> None:
         receipt = message["ReceiptHandle"]
