@@ -29,8 +29,15 @@ pub(super) enum Way {
     InRun,
 }
 
-/// Asks as the holder of a token; the reason of the refusal, or none. Nobody waits for an answer for long.
-pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str, way: Way) -> String {
+/// Asks as the holder of a token; the reason of the refusal, or none. The call has this deadline, but for a stream.
+pub(super) async fn ask(
+    channel: Channel,
+    deadline: Duration,
+    token: &str,
+    rpc: &str,
+    consumer: &str,
+    way: Way,
+) -> String {
     let mut ledger = LedgerServiceClient::new(channel.clone());
     let mut admin = AdminServiceClient::new(channel);
     let replay_run = match (way, consumer) {
@@ -61,7 +68,7 @@ pub(super) async fn ask(channel: Channel, token: &str, rpc: &str, consumer: &str
     macro_rules! send {
         ($client:ident.$rpc:ident($message:expr)) => {{
             let mut request = by(token, $message);
-            request.set_timeout(Duration::from_secs(1));
+            request.set_timeout(deadline);
             $client.$rpc(request).await
         }};
     }
