@@ -85,6 +85,14 @@ async fn a_failover_by_logical_replication_knows_what_is_done_and_waits_for_a_cl
     let request = proto::CompleteRequest { key: key("c", "done"), token, ..Default::default() };
     client.complete(request).await.unwrap();
     let held = acquired(&client.claim(claim("c", "held")).await.unwrap().into_inner()).token;
+    // A ledger has no mark of its clock before its first heartbeat, and claims do not wait for that.
+    let marked = "SELECT clock_mark > 0 FROM ledger.meta";
+    let first_heartbeat = async {
+        while !both.from.fetch_one(marked).await.unwrap().get::<bool, _>(0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), first_heartbeat).await.expect("a mark of the clock");
     drop(client);
     served.stop().await;
     both.caught_up().await;
