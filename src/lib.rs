@@ -29,12 +29,13 @@
 //! - Every queue, batch, page, body, wait and retry has a bound.
 //! - A driver's text never leaves the server, and no payload enters a log.
 
+pub use idempotency_ledger_domain as domain;
+
 mod accounts;
 mod bench;
 pub mod cli;
 pub mod command_line;
 pub mod common;
-pub mod domain;
 pub mod identity;
 pub mod ledger;
 mod listener;

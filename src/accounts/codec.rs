@@ -16,6 +16,7 @@ use tonic_prost::{ProstDecoder, ProstEncoder};
 use super::CallAccount;
 use super::fields::{FIELDS_MAX, FieldCount};
 use crate::domain::{Reason, Rejection};
+use crate::wire::errors;
 
 /// A claim has 100 to 400 bytes, its answer 100.
 const BUFFER_BYTES: usize = 512;
@@ -85,7 +86,7 @@ impl<U: Message + Default> Decoder for CheckingDecoder<U> {
         let looked = counted
             .and_then(|()| few_fields(fields))
             .and_then(|()| CALL.try_with(|call| room_for_claims(call, fields)).unwrap_or(Ok(())));
-        looked.map_err(Status::from)?;
+        looked.map_err(errors::refused)?;
         self.0.decode(message)
     }
 }

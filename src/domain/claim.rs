@@ -321,10 +321,10 @@ pub(super) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
 /// Whether a claim may be inserted optimistically, without loading its entry first: nothing but an entry or
 /// the store's clock could then give another verdict than `acquired`. `now` is a recent reading of that
 /// clock; `None` means that the window is not known. The insert itself compares with the store's clock again
-/// ([`inside_until`]); the margin keeps that comparison from failing the insert, and with it every other row
+/// (`inside_until`); the margin keeps that comparison from failing the insert, and with it every other row
 /// of the same statement.
 #[must_use]
-pub(crate) fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool {
+pub fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool {
     const MARGIN: Span = Span::from_secs(3_600);
     let inside = match (claim.occurred_at, now) {
         // Near its end, a run is compared with the store's own clock.
@@ -343,7 +343,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::{Claimant, Doubt};
+    use crate::{Claimant, Doubt};
 
     #[test]
     fn claim_is_inserted_optimistically_only_when_surely_inside_the_window() {

@@ -28,7 +28,7 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
 
 /// What a command is answered whatever the entry of its key is; `None` if the entry decides.
 #[must_use]
-pub(crate) fn without_entry(key: &Key, command: &Command, policy: &Policy, now: StoreTime) -> Option<Answer> {
+pub fn without_entry(key: &Key, command: &Command, policy: &Policy, now: StoreTime) -> Option<Answer> {
     match command {
         Command::Claim(claim) => preconditions::without_entry(key, claim, policy, now),
         Command::Settle(..) => None,
@@ -39,12 +39,7 @@ pub(crate) fn without_entry(key: &Key, command: &Command, policy: &Policy, now: 
 /// Decides for an absent key with the clock at zero: the insert adds the store's clock. Also returns the
 /// instant until which a decision on a claim is valid: after it, the message is outside the window.
 #[must_use]
-pub(crate) fn decide_absent(
-    key: &Key,
-    command: &Command,
-    policy: &Policy,
-    position: i64,
-) -> (Decision, StoreTime) {
+pub fn decide_absent(key: &Key, command: &Command, policy: &Policy, position: i64) -> (Decision, StoreTime) {
     let context = Context {
         policy,
         now: StoreTime(0),

@@ -48,7 +48,7 @@ pub fn delete_unreadable(entry: &UnreadableEntry, force: bool, reading: &Reading
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ClockLimits, KeyHash, StoreTime, TOKEN_MAX};
+    use crate::{ClockLimits, KeyHash, StoreTime, TOKEN_MAX};
 
     #[test]
     fn delete_of_an_unreadable_entry_needs_force_and_an_old_token() {

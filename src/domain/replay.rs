@@ -66,7 +66,8 @@ pub enum Standing {
 
 impl Standing {
     /// The last instant at which a claim may be granted in it.
-    pub(crate) fn grants_until(self) -> StoreTime {
+    #[must_use]
+    pub fn grants_until(self) -> StoreTime {
         match self {
             Standing::Live => StoreTime::MAX,
             Standing::Unknown => StoreTime(0),

@@ -135,7 +135,7 @@ pub struct Finding {
 impl Reply {
     /// The same reply with the token that the insert made of the store's clock; only a grant has a token.
     #[must_use]
-    pub(crate) fn with_token(mut self, granted: i64) -> Reply {
+    pub fn with_token(mut self, granted: i64) -> Reply {
         if let Reply::Verdict(Verdict::Acquired { token, .. }) = &mut self {
             *token = granted;
         }

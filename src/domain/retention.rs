@@ -14,7 +14,7 @@ const PURGE_SLACK: Span = Span::from_secs(3_600);
 /// How far tokens and versions must be behind clock + offset before their entry may be forgotten. An insert
 /// reads the clock before it may have to wait for a lock, and no statement takes this long: so no later row
 /// of the key begins with a lower token or version.
-pub(crate) const SETTLED: Span = Span::from_secs(60);
+pub const SETTLED: Span = Span::from_secs(60);
 
 /// Whether a later token and version of the key are certainly higher.
 #[must_use]
@@ -51,10 +51,10 @@ pub(super) fn retain_until(entry: &Entry, policy: &Policy) -> Option<StoreTime> 
     promised(entry, &Terms::of(policy))
 }
 
-/// The value of [`retain_until`] where the policy has not changed since the grant: it follows from the other
+/// The value of `retain_until` where the policy has not changed since the grant: it follows from the other
 /// fields of the entry.
 #[must_use]
-pub(crate) fn retain_until_by_terms(entry: &Entry) -> Option<StoreTime> {
+pub fn retain_until_by_terms(entry: &Entry) -> Option<StoreTime> {
     promised(entry, &entry.terms())
 }
 

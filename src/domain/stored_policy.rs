@@ -85,7 +85,7 @@ fn needed(fields: &Map<String, Value>, later: &[Later]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Backoff, OnExpiry, Span};
+    use crate::{Backoff, OnExpiry, Span};
 
     #[test]
     fn stored_policy_omits_defaults() {

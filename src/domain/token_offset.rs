@@ -56,7 +56,7 @@ pub fn raise_token_offset(reading: &Reading, expected: Span, asked: Span) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ClockLimits, StoreTime};
+    use crate::{ClockLimits, StoreTime};
 
     const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
 

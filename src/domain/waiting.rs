@@ -141,7 +141,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::{Finding, Key, ParkCause, Policy, Rejection};
+    use crate::{Finding, Key, ParkCause, Policy, Rejection};
 
     const SECOND: Span = Span::from_secs(1);
 

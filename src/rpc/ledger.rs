@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::proto::{self, ledger_service_server::LedgerService, settlement_result::Outcome};
 use crate::traces::CallSpan;
 use crate::wire::convert::{self, ParsedCommand};
-use crate::wire::errors;
+use crate::wire::errors::{self, refused};
 use crate::wire::fields::{FieldScope, Limits, canonical};
 use crate::wire::fit;
 use crate::wire::lookup;
@@ -77,9 +77,9 @@ impl LedgerRpc {
             Err(rejection) => Either::Right(future::ready(Err(rejection))),
         };
         answer.map(move |answer| {
-            let outcome = answer.and_then(|reply| convert::outcome(&reply)).map(own)?;
+            let outcome = answer.and_then(|reply| convert::outcome(&reply)).map(own).map_err(refused)?;
             let answer = outcome.ok_or_else(|| errors::internal("a settlement was answered as another kind"));
-            Ok(Response::new(answer?))
+            answer.map(Response::new).map_err(refused)
         })
     }
 
@@ -208,7 +208,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::ClaimRequest>,
     ) -> Result<Response<proto::ClaimResponse>, Status> {
-        let (asked, waits, span) = self.asked(request)?;
+        let (asked, waits, span) = self.asked(request).map_err(refused)?;
         match self.submit_or_wait(asked, waits, span).await.and_then(verdict) {
             Ok(response) => Ok(Response::new(response)),
             Err(rejection) => Err(errors::status(&rejection, During::Claim)),
@@ -251,7 +251,7 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchClaimRequest>,
     ) -> Result<Response<proto::BatchClaimResponse>, Status> {
-        let asked = self.all_asked(request).await?;
+        let asked = self.all_asked(request).await.map_err(refused)?;
         let answers = self.submit_all(asked).await;
         let answers = answers.map_err(|rejection| errors::status(&rejection, During::Claim))?;
         let response = |(index, answer): (usize, Answer)| match answer.and_then(verdict) {
@@ -270,9 +270,9 @@ impl LedgerService for LedgerRpc {
         &self,
         request: Request<proto::BatchSettleRequest>,
     ) -> Result<Response<proto::BatchSettleResponse>, Status> {
-        let asked = self.all_settlements(request).await?;
+        let asked = self.all_settlements(request).await.map_err(refused)?;
         let answers = self.submit_all(asked).await;
-        let answers = answers.map_err(Status::from)?;
+        let answers = answers.map_err(refused)?;
         let result = |answer: Answer| {
             let outcome = match answer.and_then(|reply| convert::outcome(&reply)) {
                 Ok(outcome) => outcome,
@@ -290,19 +290,19 @@ impl LedgerService for LedgerRpc {
         request: Request<proto::LookupRequest>,
     ) -> Result<Response<proto::LookupResponse>, Status> {
         let (metadata, extensions, request) = request.into_parts();
-        let caller = auth::caller(&extensions)?;
+        let caller = auth::caller(&extensions).map_err(refused)?;
         let asked = self.allowed(caller, lookup::asked(request, &self.limits, FieldScope::Whole));
         let waits = waiting::of(caller, &asked, self.max_wait, metadata);
         let answer = self.submit_or_wait(asked, waits, caller.span.clone()).await;
-        Ok(Response::new(answer.and_then(lookup::response)?))
+        answer.and_then(lookup::response).map(Response::new).map_err(refused)
     }
 
     async fn batch_lookup(
         &self,
         request: Request<proto::BatchLookupRequest>,
     ) -> Result<Response<proto::BatchLookupResponse>, Status> {
-        let asked = self.all_lookups(request).await?;
-        let answers = self.submit_all(asked).await.map_err(Status::from)?;
+        let asked = self.all_lookups(request).await.map_err(refused)?;
+        let answers = self.submit_all(asked).await.map_err(refused)?;
         let mut responses = map_in_chunks(answers.into_iter().enumerate(), lookup::result).await;
         fit::lookups(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchLookupResponse { responses }))

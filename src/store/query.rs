@@ -3,43 +3,7 @@
 use uuid::Uuid;
 
 use super::numbers::{COMPLETED, IN_PROGRESS};
-use crate::domain::{EntryFilter, KeyHash, Listed, Listing, StoreTime};
-
-impl EntryFilter {
-    /// Whether the index `attention` can be used: the filter excludes COMPLETED. Doubled effects have a separate index.
-    pub(super) fn by_attention(&self) -> bool {
-        !self.doubled && !self.states.is_empty() && !self.states.contains(&COMPLETED)
-    }
-}
-
-impl Listing {
-    /// The number of entries that a statement reads in each range of an index. If all entries of a range match, one page of
-    /// them is enough.
-    pub(super) fn look_at(&self) -> i64 {
-        let EntryFilter { source, id_prefix, states, causes, expired, .. } = &self.filter;
-        let leaves_out = source.is_some()
-            || !id_prefix.is_empty()
-            || !causes.is_empty()
-            || *expired
-            || states.contains(&IN_PROGRESS)
-            || !(states.is_empty() || self.filter.by_attention());
-        if leaves_out {
-            LOOKED_AT_MAX / self.filter.ranges()
-        } else {
-            i64::try_from(self.limit).unwrap_or(LOOKED_AT_MAX)
-        }
-    }
-}
-
-impl EntryFilter {
-    /// The maximum number of ranges of an index that are read: one for each state, and one for claims that are not in the index
-    /// yet.
-    fn ranges(&self) -> i64 {
-        let young = usize::from(self.states.contains(&IN_PROGRESS));
-        let ranges = if self.by_attention() { self.states.len() + young } else { 1 };
-        i64::try_from(ranges).unwrap_or(1)
-    }
-}
+use crate::domain::{EntryFilter, KeyHash, Listing, StoreTime};
 
 /// Maximum number of entries that one statement reads for a page of results if its filter may exclude entries. Each entry may be
 /// on a different page of the table: 5,000 entries touched up to 6,000 of them; with 1,000 a statement touches at most 2,000
@@ -49,28 +13,51 @@ const LOOKED_AT_MAX: i64 = 1_000;
 /// entries.
 pub(super) const EXACT_MAX: i64 = 4_000;
 
-impl Listing {
-    /// The position to begin at; before the first entry for the first page.
-    pub(super) fn place(&self) -> (StoreTime, KeyHash) {
-        let start = if self.newest_first {
-            (StoreTime::MAX, Uuid::max())
-        } else {
-            (StoreTime(i64::MIN), Uuid::nil())
-        };
-        self.after.unwrap_or(start)
+/// Whether the index `attention` can be used: the filter excludes COMPLETED. Doubled effects have a separate index.
+pub(super) fn by_attention(filter: &EntryFilter) -> bool {
+    !filter.doubled && !filter.states.is_empty() && !filter.states.contains(&COMPLETED)
+}
+
+/// The number of entries that a statement reads in each range of an index. If all entries of a range match, one page of
+/// them is enough.
+pub(super) fn look_at(listing: &Listing) -> i64 {
+    let EntryFilter { source, id_prefix, states, causes, expired, .. } = &listing.filter;
+    let leaves_out = source.is_some()
+        || !id_prefix.is_empty()
+        || !causes.is_empty()
+        || *expired
+        || states.contains(&IN_PROGRESS)
+        || !(states.is_empty() || by_attention(&listing.filter));
+    if leaves_out {
+        LOOKED_AT_MAX / ranges(&listing.filter)
+    } else {
+        i64::try_from(listing.limit).unwrap_or(LOOKED_AT_MAX)
     }
 }
 
-impl Listed {
-    /// The position to continue at: `shown` are the positions of the rows of the page, `ended` is the last position that was
-    /// read, `None` if there were no more entries.
-    pub(super) fn place(
-        listing: &Listing,
-        shown: &[(StoreTime, KeyHash)],
-        ended: Option<(StoreTime, KeyHash)>,
-    ) -> Option<(StoreTime, KeyHash)> {
-        if shown.len() >= listing.limit { shown.last().copied() } else { ended }
-    }
+/// The maximum number of ranges of an index that are read: one for each state, and one for claims that are not in the index
+/// yet.
+fn ranges(filter: &EntryFilter) -> i64 {
+    let young = usize::from(filter.states.contains(&IN_PROGRESS));
+    let ranges = if by_attention(filter) { filter.states.len() + young } else { 1 };
+    i64::try_from(ranges).unwrap_or(1)
+}
+
+/// The position to begin at; before the first entry for the first page.
+pub(super) fn first_place(listing: &Listing) -> (StoreTime, KeyHash) {
+    let start =
+        if listing.newest_first { (StoreTime::MAX, Uuid::max()) } else { (StoreTime(i64::MIN), Uuid::nil()) };
+    listing.after.unwrap_or(start)
+}
+
+/// The position to continue at: `shown` are the positions of the rows of the page, `ended` is the last position that was
+/// read, `None` if there were no more entries.
+pub(super) fn next_place(
+    listing: &Listing,
+    shown: &[(StoreTime, KeyHash)],
+    ended: Option<(StoreTime, KeyHash)>,
+) -> Option<(StoreTime, KeyHash)> {
+    if shown.len() >= listing.limit { shown.last().copied() } else { ended }
 }
 
 /// The estimated total, where a sample of one part in `parts` has `found` matches.

@@ -181,10 +181,9 @@ fn state_word(state: State) -> &'static str {
 }
 
 /// The status of a refusal of any call but a claim.
-impl From<Rejection> for Status {
-    fn from(rejection: Rejection) -> Status {
-        status(&rejection, During::Other)
-    }
+#[allow(clippy::needless_pass_by_value, reason = "as `map_err` calls it")]
+pub(crate) fn refused(rejection: Rejection) -> Status {
+    status(&rejection, During::Other)
 }
 
 pub(crate) fn rejected(rejection: &Rejection, during: During) -> proto::Rejected {

@@ -1310,7 +1310,7 @@ MUTANTS = [
         ("src/server/otlp/mod.rs", "given.get(\"OTEL_SERVICE_NAME\")", "given.get(\"OTEL_SERVICE\")"),
     ]),
     Mutant("I1", "an RPC asks for no right", "identity::rights", [
-        ("src/rpc/admin/mod.rs", "        caller.allowed_everywhere()?;\n        retention::status", "        retention::status"),
+        ("src/rpc/admin/service.rs", "            caller.allowed_everywhere()?;\n            retention::status", "            retention::status"),
     ]),
     Mutant("I2", "one who may read may change", "identity::rights", [
         ("src/identity/rpcs.rs", '("DeletePolicy", Right::Admin)', '("DeletePolicy", Right::Read)'),
@@ -1481,7 +1481,7 @@ MUTANTS = [
         ("src/domain/operate.rs", "if key.is_of_run() {", "if false {"),
     ]),
     Mutant("Z14", "rights go by the replay run of a key, too", "identity::rights", [
-        ("src/rpc/admin/mod.rs", "Sought::Key(key) => caller.allowed(key.consumer())?", "Sought::Key(key) => caller.allowed(key.namespace().name())?"),
+        ("src/rpc/admin/service.rs", "Sought::Key(key) => caller.allowed(key.consumer())?", "Sought::Key(key) => caller.allowed(key.namespace().name())?"),
     ]),
     Mutant("Z11", "a claim in a run is answered from the live entry", "proof::live::suites::histories", [
         ("src/wire/fields.rs", "let namespace = if replay_run.is_empty() {", "let namespace = if replay_run.is_empty() || replay_run.starts_with(\"first-\") {"),
@@ -1624,7 +1624,7 @@ MUTANTS = [
         (f"{GUARD_PACKAGE}/mysql.sql", "    result          longblob,", "    result          blob,"),
     ]),
     Mutant("J1", "the audit of one entry is shown without a right on its consumer", "identity::matrix::rights", [
-        ("src/rpc/admin/mod.rs", "            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,", "            Some(_) if asked.key.is_some() => {}\n            Some(consumer) => caller.allowed(consumer)?,\n            None => caller.allowed_everywhere()?,"),
+        ("src/rpc/admin/service.rs", "                Some(consumer) => caller.allowed(consumer)?,\n                None => caller.allowed_everywhere()?,", "            Some(_) if asked.key.is_some() => {}\n                Some(consumer) => caller.allowed(consumer)?,\n                None => caller.allowed_everywhere()?,"),
     ]),
     Mutant("J2", "a prefix of consumers fits its neighbours", "identity::matrix::rights", [
         ("src/identity/rights.rs", "|| scope.prefixes.iter().any(|prefix| name.starts_with(&**prefix))", "|| scope.prefixes.iter().any(|prefix| name.starts_with(prefix.trim_end_matches('-')))"),
@@ -1685,7 +1685,7 @@ MUTANTS = [
         ("src/ledger/policies/holds.rs", "older::servers(session, HOLD_LEVEL, reading.now)", "older::servers(session, HOLD_LEVEL - 2, reading.now)"),
     ]),
     Mutant("Y8", "an import has a place from its first instant to its last", "bulk::places", [
-        ("src/rpc/admin/mod.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
+        ("src/rpc/admin/service.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
     ]),
     Mutant("Y9", "the principal that was served last is served next", "ledger::operators::places", [
         ("src/ledger/operators/places.rs", "may.min_by_key(|queue| queue.turn)", "may.max_by_key(|queue| queue.turn)"),

@@ -1,6 +1,6 @@
 //! The audit: what operators did.
 
-use crate::domain::{KeyHash, RequestDigest, StoreTime};
+use crate::{KeyHash, RequestDigest, StoreTime};
 
 /// Separates a consumer and a request's id in the store. The edge refuses control characters in both.
 const SEPARATOR: char = '\u{1f}';

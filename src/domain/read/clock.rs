@@ -1,6 +1,6 @@
 //! Readings of the store's clock.
 
-use crate::domain::{Span, StoreTime, TOKEN_MAX};
+use crate::{Span, StoreTime, TOKEN_MAX};
 
 /// A reading of the store's clock.
 #[derive(Clone, Copy, Debug)]

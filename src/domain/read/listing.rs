@@ -1,7 +1,7 @@
 //! Lists and counts for operators.
 
 use super::Reading;
-use crate::domain::{Entry, KeyHash, Namespace, State, StoreTime, UnreadableEntry};
+use crate::{Entry, KeyHash, Namespace, State, StoreTime, UnreadableEntry};
 
 /// Which entries of one consumer: those that match every field.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The versions of policies.
 
-use crate::domain::StoreTime;
+use crate::StoreTime;
 
 /// A version of a consumer's own policy.
 #[derive(Clone, Debug, PartialEq, Eq)]

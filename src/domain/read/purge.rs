@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::domain::StoreTime;
+use crate::StoreTime;
 
 /// The progress of one server's purge.
 #[derive(Clone, Debug, PartialEq)]

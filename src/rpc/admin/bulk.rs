@@ -18,7 +18,7 @@ use crate::proto;
 use crate::rpc::edge::auth::AuthenticatedCaller;
 use crate::rpc::edge::layer;
 use crate::wire::digest::digest;
-use crate::wire::errors;
+use crate::wire::errors::{self, refused};
 use crate::wire::fields::{FieldChecks, FieldScope, Limits};
 use crate::wire::reasons::During;
 use crate::wire::words;
@@ -116,8 +116,8 @@ pub(super) fn progress_stream(
             next = events.recv() => next?,
         };
         match caller.checked_again().and_then(|caller| caller.allowed(&consumer)) {
-            Ok(()) => Some((next.map(progress).map_err(Status::from), Some((events, caller, consumer)))),
-            Err(rejection) => Some((Err(rejection.into()), None)),
+            Ok(()) => Some((next.map(progress).map_err(refused), Some((events, caller, consumer)))),
+            Err(rejection) => Some((Err(refused(rejection)), None)),
         }
     }))
 }
@@ -163,7 +163,7 @@ impl ImportStream {
                 return Some((Ok(response), (responses, taking)));
             }
             let ended = taking?.await.unwrap_or_else(|_| Err(died()));
-            ended.err().map(|rejection| (Err(rejection.into()), (responses, None)))
+            ended.err().map(|rejection| (Err(refused(rejection)), (responses, None)))
         }))
     }
 

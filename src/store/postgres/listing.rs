@@ -11,6 +11,7 @@ use crate::domain::{Listed, Listing};
 use crate::store::StoreError;
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::number;
+use crate::store::query;
 use crate::store::row::listed;
 
 /// The grace of all terms, by number, as one value: looking up the terms for each claim whose lease is over touched three pages
@@ -206,7 +207,7 @@ pub(super) const LIST_OPEN_NEWEST: &str = list_open!(
 impl PgSession {
     pub(super) async fn list_entries(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         let filter = &listing.filter;
-        let statement = match (filter.doubled, filter.by_attention(), listing.newest_first) {
+        let statement = match (filter.doubled, query::by_attention(filter), listing.newest_first) {
             (true, _, false) => LIST_DOUBLED_OLDEST,
             (true, _, true) => LIST_DOUBLED_NEWEST,
             (false, false, false) => LIST_OLDEST,
@@ -215,7 +216,7 @@ impl PgSession {
             (false, true, true) => LIST_OPEN_NEWEST,
         };
         let mark = self.mark.get();
-        let (at, key) = listing.place();
+        let (at, key) = query::first_place(listing);
         let query = planned_each_time(statement)
             .bind(filter.namespace().name().to_owned())
             .bind(at.micros())
@@ -228,7 +229,7 @@ impl PgSession {
             .bind(filter.causes.clone())
             .bind(filter.expired)
             .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX))
-            .bind(listing.look_at());
+            .bind(query::look_at(listing));
         let mut rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = rows.first().ok_or_else(super::no_meta)?;
         let reading = self.reading(first, mark)?;
@@ -238,7 +239,7 @@ impl PgSession {
         for row in &rows {
             shown.extend(list_position(row, "created_at", "key")?);
         }
-        let next = Listed::place(listing, &shown, ended);
+        let next = query::next_place(listing, &shown, ended);
         Ok(Listed { reading, rows: listed(shown, self.entries_of(&rows).await?), next })
     }
 }

@@ -11,6 +11,7 @@ use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{EntryFilter, KeyHash, Listed, Listing, Reading, StoreTime};
 use crate::store::dictionary::Dictionary;
 use crate::store::numbers::number;
+use crate::store::query;
 use crate::store::row::listed;
 use crate::store::{StoreError, in_order};
 
@@ -65,7 +66,7 @@ pub(super) async fn list(
     reading: Reading,
     listing: Listing,
 ) -> Result<Listed, StoreError> {
-    let open: Vec<Option<i16>> = if listing.filter.by_attention() {
+    let open: Vec<Option<i16>> = if query::by_attention(&listing.filter) {
         listing.filter.states.iter().copied().map(Some).collect()
     } else {
         vec![None]
@@ -92,7 +93,7 @@ pub(super) async fn list(
         .filter_map(|(at, key, fits)| fits.then_some((at, key)))
         .take(listing.limit)
         .collect();
-    let next = Listed::place(&listing, &shown, ended);
+    let next = query::next_place(&listing, &shown, ended);
     let keys: Vec<KeyHash> = shown.iter().map(|(_, key)| *key).collect();
     let found = load(connection, dictionary, Mode::InTransaction, keys.clone()).await?.unwrap_or_default();
     let found = in_order(keys.into_iter(), found);
@@ -121,7 +122,7 @@ async fn scan(
         (false, true, false) => LIST_OPEN_OLDEST,
         (false, true, true) => LIST_OPEN_NEWEST,
     };
-    let (at, key) = listing.place();
+    let (at, key) = query::first_place(listing);
     let query = sqlx::query(statement)
         .bind(consumer)
         .bind(at.micros())
@@ -134,7 +135,7 @@ async fn scan(
         .bind(expired)
         .bind(reading.now.micros())
         .bind(created_until.micros())
-        .bind(listing.look_at());
+        .bind(query::look_at(listing));
     let query = if let Some(state) = state { query.bind(state) } else { query };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     let one = |row: &SqliteRow| {
@@ -146,7 +147,7 @@ async fn scan(
         let fits = row.get::<Option<bool>, _>("fits");
         Some((StoreTime(row.get("created_at")), key, fits.unwrap_or(false)))
     };
-    let has_more = i64::try_from(rows.len()).is_ok_and(|rows| rows >= listing.look_at());
+    let has_more = i64::try_from(rows.len()).is_ok_and(|rows| rows >= query::look_at(listing));
     Ok((rows.iter().filter_map(one).collect(), has_more))
 }
 
