@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::limits::part;
+use crate::common::still_counted::StillCounted;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -41,6 +42,12 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) fn bytes(&self) -> usize {
         self.all.bytes()
+    }
+
+    /// Notes the bytes that are counted.
+    pub(super) fn still_counted(&self, left: &mut StillCounted, whose: &str) {
+        left.note(format_args!("bytes of requests {whose}"), self.all.bytes());
+        left.note(format_args!("bytes of settlements {whose}"), self.settling.bytes());
     }
 
     /// How many bytes settlements, or all other calls, hold.

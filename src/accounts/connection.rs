@@ -14,6 +14,7 @@ use super::owner::Owner;
 use super::progress::BYTES_A_TICK;
 use super::state::CallState;
 use super::{Accounts, Server};
+use crate::common::still_counted::StillCounted;
 use crate::domain::Rejection;
 use crate::identity::Identity;
 
@@ -296,11 +297,26 @@ impl ConnectionAccount {
     pub(super) fn is_closed(&self) -> bool {
         self.cut.is_cancelled()
     }
+
+    /// What is counted of the connection. Headers are not: those that the socket has not taken end with it.
+    fn still_counted(&self) -> StillCounted {
+        let mut left = StillCounted::default();
+        left.note("open calls of a connection", self.open.calls());
+        left.note("waiting calls of a connection", self.waiting.load(Relaxed));
+        left.note("calls with an account of a connection", self.calls().all.len());
+        left.note("bytes of requests of a connection", self.requests.bytes());
+        left.note("bytes of answers of a connection", self.answers.bytes());
+        left
+    }
 }
 
 impl Drop for ConnectionAccount {
     fn drop(&mut self) {
         self.headers_sent(self.header_bytes());
+        let left = self.still_counted();
+        if !left.is_empty() {
+            self.server.still_counted().extend(left);
+        }
         if let Some(number) = self.number.get() {
             self.server.connections().try_remove(*number);
         }

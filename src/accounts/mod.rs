@@ -47,6 +47,7 @@ use tokio::task::JoinHandle;
 
 use self::balance::{Balance, Requests};
 use self::owner::Owners;
+use crate::common::still_counted::StillCounted;
 use crate::domain::Rejection;
 use crate::metrics::Metrics;
 
@@ -99,6 +100,8 @@ struct Server {
     answers_full: AtomicBool,
     requests_full: AtomicBool,
     full: Arc<Notify>,
+    /// What was still counted of connections that have ended.
+    still_counted: Mutex<StillCounted>,
 }
 
 impl Accounts {
@@ -117,6 +120,7 @@ impl Accounts {
             answers_full: AtomicBool::new(false),
             requests_full: AtomicBool::new(false),
             full: Arc::default(),
+            still_counted: Mutex::default(),
         }))
     }
 
@@ -132,6 +136,18 @@ impl Accounts {
         move || server.upgrade().map_or(0, |server| server.answers.bytes() + server.headers.bytes())
     }
 
+    /// What is counted of clients, once all of their connections have ended.
+    pub(crate) fn still_counted(&self) -> StillCounted {
+        let mut left = std::mem::take(&mut *self.0.still_counted());
+        left.note("connections with an account", self.0.connections().len());
+        self.0.requests.still_counted(&mut left, "in all");
+        self.0.strangers.still_counted(&mut left, "of clients without a credential");
+        left.note("bytes of answers in all", self.0.answers.bytes());
+        left.note("bytes of headers in all", self.0.headers.bytes());
+        self.0.owners.still_counted(&mut left);
+        left
+    }
+
     /// Enforces the rules until the accounts are gone.
     pub(crate) fn enforce(&self) -> JoinHandle<()> {
         tokio::spawn(sweep::run(Arc::downgrade(&self.0)))
@@ -145,6 +161,10 @@ impl Server {
 
     fn connections(&self) -> MutexGuard<'_, Slab<Weak<ConnectionAccount>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn still_counted(&self) -> MutexGuard<'_, StillCounted> {
+        self.still_counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn all_connections(&self) -> Vec<Arc<ConnectionAccount>> {

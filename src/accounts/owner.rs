@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::balance::{Balance, Requests};
 use super::limits::{OwnerKind, part_of_calls};
 use crate::common::log_limit::SECOND;
+use crate::common::still_counted::StillCounted;
 use crate::identity::ANONYMOUS;
 
 /// Maximum number of owners with a separate account. Above it, owners that hold nothing are forgotten; if all hold something,
@@ -39,6 +40,13 @@ impl Owner {
     pub(super) fn begin_call(&self, max: usize) -> bool {
         let room = |calls: usize| calls.checked_add(1).filter(|sum| *sum <= max);
         self.calls.fetch_update(Relaxed, Relaxed, room).is_ok()
+    }
+
+    fn still_counted(&self, left: &mut StillCounted) {
+        let whose = format!("of {}", self.name);
+        left.note(format_args!("calls {whose}"), self.calls.load(Relaxed));
+        self.requests.still_counted(left, &whose);
+        left.note(format_args!("bytes of answers {whose}"), self.answers.bytes());
     }
 
     pub(super) fn end_call(&self) {
@@ -109,6 +117,15 @@ impl Owners {
     pub(super) fn stranger(&self, address: &str) -> Arc<Owner> {
         let of = self.of(address, OwnerKind::Stranger, |known| &mut known.strangers);
         of.unwrap_or_else(|| Arc::clone(&self.other_strangers))
+    }
+
+    /// Notes what is counted of each owner.
+    pub(super) fn still_counted(&self, left: &mut StillCounted) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = [&self.other_principals, &self.other_strangers];
+        for owner in known.principals.values().chain(known.strangers.values()).chain(others) {
+            owner.still_counted(left);
+        }
     }
 
     /// `None` if no space is left for another owner.

@@ -9,4 +9,5 @@ pub(crate) mod patient_write;
 pub(crate) mod program;
 pub(crate) mod random;
 pub(crate) mod secret_file;
+pub(crate) mod still_counted;
 pub(crate) mod yielding;

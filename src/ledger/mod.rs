@@ -54,6 +54,7 @@ use self::schema_fence::SchemaFence;
 use self::tasks::supervised;
 use self::waiting::{Poller, Room};
 use crate::common::random;
+use crate::common::still_counted::StillCounted;
 use crate::domain::{Answer, Command, Reason, Rejection, Submission};
 use crate::ledger::claims::live_workers::LiveWorkers;
 use crate::ledger::claims::request::{KeyQueue, Request};
@@ -378,6 +379,15 @@ impl Ledger {
     pub fn drain(&self) {
         self.inner.operators.drain();
         self.inner.room.drain();
+    }
+
+    /// What is counted of calls, once all of them have been answered.
+    pub(crate) fn still_counted(&self) -> StillCounted {
+        let mut left = StillCounted::default();
+        self.inner.queue.still_counted(&mut left);
+        self.inner.room.still_counted(&mut left);
+        self.inner.operators.still_counted(&mut left);
+        left
     }
 
     /// Accepts nothing more, finishes what was accepted, and ends.

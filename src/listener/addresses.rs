@@ -39,6 +39,11 @@ impl Addresses {
         *count += 1;
         Some(FromAddress { addresses: self.clone(), whose })
     }
+
+    /// Number of connections that are counted.
+    pub(crate) fn count(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
 }
 
 /// Counts one connection for its address, until this is dropped.

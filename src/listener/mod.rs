@@ -56,7 +56,7 @@ pub(crate) async fn run<S>(
     S: Service<Request<Incoming>, Response = Response<AnswerBody>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let ConnectionPermits { all: permits, by_address: addresses } = permits;
+    let ConnectionPermits { all: permits, by_address: addresses, .. } = permits;
     let lifetime = Lifetime::new(limits, call_max);
     let scheduler = ReadScheduler::new();
     let connections = TaskTracker::new();

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::addresses::Addresses;
 use crate::accounts::Accounts;
+use crate::common::still_counted::StillCounted;
 
 /// Limits of the number and lifetime of connections.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +34,7 @@ pub(crate) enum Protocols {
 /// The permits of open connections, in all and for each address.
 #[derive(Clone)]
 pub(crate) struct ConnectionPermits {
+    max: usize,
     pub(super) all: Arc<Semaphore>,
     pub(super) by_address: Option<Addresses>,
 }
@@ -40,7 +42,16 @@ pub(crate) struct ConnectionPermits {
 impl ConnectionPermits {
     pub(crate) fn new(connections_max: usize, limits: ConnectionLimits) -> ConnectionPermits {
         let by_address = (limits.per_address_max > 0).then(|| Addresses::new(limits.per_address_max));
-        ConnectionPermits { all: Arc::new(Semaphore::new(connections_max)), by_address }
+        let all = Arc::new(Semaphore::new(connections_max));
+        ConnectionPermits { max: connections_max, all, by_address }
+    }
+
+    /// What is counted of connections, once all of them have ended.
+    pub(crate) fn still_counted(&self) -> StillCounted {
+        let mut left = StillCounted::default();
+        left.note("permits of connections", self.max.saturating_sub(self.all.available_permits()));
+        left.note("connections by address", self.by_address.as_ref().map_or(0, Addresses::count));
+        left
     }
 }
 

@@ -33,6 +33,7 @@ use self::edge::services::Services;
 use self::edge::waits::HttpWaits;
 use self::ledger::LedgerRpc;
 use crate::accounts::{AccountLimits, Accounts, RoomForClaims};
+use crate::common::still_counted::StillCounted;
 use crate::identity::{Authenticator, Guard};
 use crate::ledger::Ledger;
 use crate::listener::{self, AcceptOptions, ConnectionPermits, Protocols};
@@ -177,7 +178,7 @@ pub async fn serve(
     let accounts =
         Accounts::new(options.account_limits(), ledger.metrics().clone(), options.room_for_claims(&ledger));
     ledger.metrics().upkeep().held_bytes_by(accounts.request_bytes(), accounts.answer_bytes());
-    let rules = AbortOnDropHandle::new(accounts.enforce());
+    let _rules = AbortOnDropHandle::new(accounts.enforce());
     let edge = options.edge();
     let calls = Arc::new(ledger.metrics().calls(methods()?)?);
     let waits = HttpWaits::new(options.connections_max, options.connections.per_address_max);
@@ -260,15 +261,27 @@ pub async fn serve(
         ledger.stop().await;
         ended
     };
-    let drained = timeout(options.drain_max, drain).await;
-    drop(rules);
-    if let Ok(ended) = drained {
-        ended?;
-        tracing::info!("drained");
-        Ok(true)
-    } else {
+    let Ok(ended) = timeout(options.drain_max, drain).await else {
         tracing::warn!(within = ?options.drain_max, "calls were still under way when the time was over");
-        Ok(false)
+        return Ok(false);
+    };
+    ended?;
+    drained(&[
+        accounts.still_counted(),
+        ledger.still_counted(),
+        permits.still_counted(),
+        admin_permits.still_counted(),
+        waits.still_counted(),
+    ]);
+    Ok(true)
+}
+
+/// Logs the end of the drain, and what is still counted although the last client has gone: tests fail by it.
+fn drained(parts: &[StillCounted]) {
+    tracing::info!("drained");
+    for left in parts.iter().filter(|left| !left.is_empty()) {
+        tracing::error!(%left, "counted although all clients are gone, a bug of this server: please report it");
+        debug_assert!(false, "counted although all clients are gone: {left}");
     }
 }
 

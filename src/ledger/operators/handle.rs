@@ -15,6 +15,7 @@ use super::read::{self, Ages, CountScope, Page, Sought};
 use super::retry::Before;
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::unreadable::{self, DeleteUnreadable};
+use crate::common::still_counted::StillCounted;
 use crate::domain::{
     AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
     Span, Summary,
@@ -75,6 +76,13 @@ impl Operators {
             tasks: tasks.clone(),
         };
         Operators { inner: Arc::new(inner), principal: "".into() }
+    }
+
+    /// Notes what is counted of operators' requests.
+    pub(in crate::ledger) fn still_counted(&self, left: &mut StillCounted) {
+        self.inner.reads.still_counted(left);
+        self.inner.change_task.still_counted(left);
+        self.inner.long.still_counted(left);
     }
 
     /// The handle that acts for this principal.

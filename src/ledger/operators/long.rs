@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::places::{Bounds, FairPlaces, Permit};
+use crate::common::still_counted::StillCounted;
 use crate::domain::{Reason, Rejection};
 
 /// Imports and bulk redrives that one principal may have open on a server, and so the number of its requests that wait for a
@@ -70,6 +71,14 @@ impl LongOperations {
         }
         open.push(principal.into());
         Ok(OpenOperation { of: self.clone(), principal: principal.into(), dry_run })
+    }
+
+    /// Notes the operations that are open, and the places that they have.
+    pub(super) fn still_counted(&self, left: &mut StillCounted) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).len();
+        left.note("imports and bulk redrives", open);
+        self.work.still_counted(left);
+        self.dry_runs.still_counted(left);
     }
 }
 

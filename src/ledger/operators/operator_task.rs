@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::places::{Bounds, FairPlaces, Permit};
 use super::retry::{ChangeJob, ReadJob, RetryingSession};
+use crate::common::still_counted::StillCounted;
 use crate::domain::Rejection;
 use crate::ledger::refusals::{draining, lost, store_unavailable};
 use crate::ledger::runtime::spawn;
@@ -49,6 +50,11 @@ impl OperatorTask {
         };
         spawn(tasks, outdated.clone().until(supervised(name, work)));
         OperatorTask { jobs, places: FairPlaces::new(JOBS), outdated }
+    }
+
+    /// Notes the places that are taken.
+    pub(super) fn still_counted(&self, left: &mut StillCounted) {
+        self.places.still_counted(left);
     }
 
     /// Carries out a read for a principal, unless its caller has gone.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::common::still_counted::StillCounted;
 use crate::domain::{Reason, Rejection};
 use crate::ledger::runtime::timeout;
 
@@ -71,6 +72,15 @@ impl FairPlaces {
             Ok(Err(_)) => Err(self.too_many()),
             Err(_) => Err(self.refused(&format!("no place was free for {} s", self.bounds.wait.as_secs()))),
         }
+    }
+
+    /// Notes the places that are taken, and the requests that wait for one.
+    pub(super) fn still_counted(&self, left: &mut StillCounted) {
+        let mut state = self.lock();
+        state.forget_those_that_are_gone();
+        let waiting = state.queues.iter().map(|queue| queue.requests.len()).sum();
+        left.note(format_args!("places of {}", self.bounds.what), state.at_work.len());
+        left.note(format_args!("requests for places of {}", self.bounds.what), waiting);
     }
 
     /// The receiver of a permit.

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::common::still_counted::StillCounted;
+
 /// The bounds of waiting calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -51,6 +53,13 @@ impl WaitPlaces {
             }
         }
         is_room
+    }
+
+    /// Notes the places that are taken.
+    pub(super) fn still_counted(&self, left: &mut StillCounted) {
+        left.note("waiting calls", self.all);
+        left.note("waiting calls by consumer", self.consumers.values().sum());
+        left.note("waiting calls by principal", self.principals.values().sum());
     }
 
     /// Returns a place.

@@ -11,6 +11,7 @@ use super::line::{KeyWaiters, Looked, Seat, WaiterKind};
 use super::places::{Bounds, WaitPlaces};
 use super::polls::Polls;
 use super::together::Together;
+use crate::common::still_counted::StillCounted;
 use crate::domain::{Claimant, Entry, Key, KeyHash, Sight, Span, StoreTime, sight};
 use crate::ledger::changes::{Changes, Listener};
 use crate::ledger::runtime::{Instant, Mutex, MutexGuard};
@@ -99,6 +100,14 @@ impl Room {
         });
         changes.report_to(Box::new(Reports(Arc::downgrade(&room))));
         room
+    }
+
+    /// Notes what is counted of waiting calls.
+    pub(in crate::ledger) fn still_counted(&self, left: &mut StillCounted) {
+        let waiting = self.waiting();
+        waiting.places.still_counted(left);
+        left.note("seats of waiting calls", waiting.calls.len());
+        left.note("keys with waiting calls", waiting.lines.len());
     }
 
     /// Lets all calls go: each is answered its last verdict, and no further call may wait.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::accounts::ConnectionAccount;
+use crate::common::still_counted::StillCounted;
 use crate::listener::{Addresses, FromAddress};
 
 /// The waiting HTTP/1.1 calls of this server.
@@ -23,6 +24,17 @@ impl HttpWaits {
     pub(crate) fn new(connections_max: usize, per_address_max: usize) -> Arc<HttpWaits> {
         let by_address = (per_address_max > 0).then(|| Addresses::new(per_address_max / 2));
         Arc::new(HttpWaits { count: AtomicUsize::new(0), max: connections_max / 2, by_address })
+    }
+
+    /// What is counted of calls that wait by HTTP/1.1, once all of them have ended.
+    pub(crate) fn still_counted(&self) -> StillCounted {
+        let mut left = StillCounted::default();
+        left.note("waiting calls of HTTP/1.1", self.count.load(Relaxed));
+        left.note(
+            "waiting calls of HTTP/1.1 by address",
+            self.by_address.as_ref().map_or(0, Addresses::count),
+        );
+        left
     }
 
     fn take(self: &Arc<HttpWaits>, address: IpAddr) -> Option<HttpPlace> {

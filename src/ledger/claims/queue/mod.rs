@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::common::still_counted::StillCounted;
 use crate::domain::{Reason, Rejection};
 use crate::ledger::claims::queue::batch_bound::BatchBound;
 use crate::ledger::claims::queue::fair::RoundRobin;
@@ -149,6 +150,15 @@ impl Queue {
         let (ready, closed) = (Notify::new(), CancellationToken::new());
         let (bytes, min_concurrent) = (Arc::default(), MIN_CONCURRENT_BATCH.min(batch_max));
         Queue { waiting: Mutex::new(waiting), ready, closed, commands_max, bytes, bytes_max, min_concurrent }
+    }
+
+    /// Notes the commands and bytes that are counted.
+    pub(crate) fn still_counted(&self, left: &mut StillCounted) {
+        let waiting = self.waiting();
+        left.note("commands in the queue", waiting.commands);
+        left.note("commands in lanes", waiting.by_lane.iter().sum());
+        drop(waiting);
+        left.note("bytes of commands", self.bytes.load(Ordering::SeqCst));
     }
 
     /// Accepts one per-key queue.
