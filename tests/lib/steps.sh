@@ -113,7 +113,10 @@ step_mutants() {
 # Without this step `mutants` would build the copies, while other steps use the machine.
 step_copies() { tests/prove mutants --build --rotate 3; }
 
-step_bugs() { tests/prove mutants --compile --most; }
+step_bugs() {
+    python3 -m unittest discover --quiet -s tests/lib -p rule_test.py
+    tests/prove mutants --compile --most
+}
 
 step_wire() {
     need openssl

@@ -1,0 +1,139 @@
+"""The suites that see seeded bugs: what is built for a suite, which tests of it fail, and whether one test fails alone."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from .copy import ROOT, TARGET
+
+# Seconds. A run that takes longer is stopped; that is not a kill.
+TIMEOUT = 300
+IT, LIB, SHUTTLE = ("--test", "it"), ("--lib",), ("--lib", "shuttle")
+# The rules are a crate of their own, built in seconds. Its modules have no `domain::` in front.
+RULES = ("--package", "idempotency-ledger-domain", "--lib")
+
+# Suites whose tests `cargo test` leaves out: they need the machine, Python, Go or Envoy.
+IGNORED = {"proof::direct", "proof::guard", "proof::live::mesh"}
+PACKAGE = ("--package", "idempotency-ledger")
+# A suite that is a command: what `tests/prove counts --only` takes, with the program of the copy.
+COMMANDS = {
+    "counts": ["tests/counts/check.py", "--only", "claims_in_batches,single_claims"],
+    "counts of the server": ["tests/counts/check.py", "--only", "server"],
+}
+# As `tests/run` builds the program.
+PROGRAM = ["build", "--locked", "--quiet", "--features", "crash-points", "--bin", "idempotency-ledger", "--example", "echo"]
+FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run ended: its exit code, nothing for a run that was stopped; and its output so far."""
+
+    code: int | None
+    output: str
+
+    @property
+    def failed(self):
+        return self.code not in (0, None)
+
+
+def target_of(name):
+    """Unit tests if only `src` has a module of this name, else integration tests."""
+    if name == "interleavings":
+        return SHUTTLE
+    if name.startswith("domain::"):
+        return RULES
+    path = name.strip(":").replace("::", "/")
+    in_src, in_tests = (any((ROOT / root / (path + end)).exists() for end in (".rs", "/mod.rs")) for root in ("src", "tests/it"))
+    return LIB if in_src and not in_tests else IT
+
+
+class Suite:
+    """One suite in one copy of the tree. `build` comes first, after each change of the copy."""
+
+    def __init__(self, copy, name):
+        self.copy, self.name = copy, name
+        self.target = None if name in COMMANDS else target_of(name)
+        self.tests = None
+        kind = "command" if self.target is None else "-".join(self.target).strip("-")
+        self.kept = copy.built / "unchanged" / kind
+        self.filter = name.removeprefix("domain::")
+
+    def build(self):
+        """Builds its programs from the copy as it is now. Returns the compiler's output if that fails, else nothing."""
+        if self.target is None:
+            built = self.copy.cargo(*PROGRAM)
+            return built.stderr if built.returncode else ""
+        target = {SHUTTLE: [*PACKAGE, "--lib", "--features", "shuttle"], RULES: RULES}.get(
+            self.target, [*PACKAGE, *self.target, "--features", "crash-points"])
+        built = self.copy.cargo("test", "--locked", "--no-run", "--message-format", "json-render-diagnostics", "--quiet", *target)
+        if built.returncode:
+            return built.stderr
+        artifacts = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
+        self.tests, = [one["executable"] for one in artifacts
+                       if one["reason"] == "compiler-artifact" and one["profile"]["test"] and one["executable"]]
+        return ""
+
+    def keep_unchanged(self):
+        """Keeps the programs of the unchanged code, for `passes_unchanged`."""
+        shutil.rmtree(self.kept, ignore_errors=True)
+        self.kept.mkdir(parents=True)
+        if self.copy.program.exists():
+            shutil.copy2(self.copy.program, self.kept / "program")
+        if self.tests:
+            shutil.copy2(self.tests, self.kept / "tests")
+
+    def failing(self):
+        """Runs the suite. Returns the tests that failed, in the order in which they ended, and how the run ended."""
+        if self.target is None:
+            ran = self._command(self.copy.program)
+            return [self.name] if ran.failed else [], ran
+        ran = self._run(self.tests, self.filter, *["--include-ignored"] * (self.name in IGNORED))
+        if "\nrunning 0 tests\n" in ran.output:
+            sys.exit(f"{self.name}: no test has this name")
+        return FAILED.findall(ran.output), ran
+
+    def fails_alone(self, test):
+        return self._alone(test, self.tests, self.copy.program).failed
+
+    def passes_unchanged(self, test):
+        """Runs the test alone, with the programs of the unchanged code. The copy must be unchanged, too."""
+        program, aside = self.copy.program, self.kept / "of the mutant"
+        swapped = self.target is not None and (self.kept / "program").exists()
+        if swapped:
+            # The tests start the program by this path. Renamed and not copied: cargo knows its own file by its identity.
+            os.replace(program, aside)
+            shutil.copy2(self.kept / "program", program)
+        try:
+            return self._alone(test, self.kept / "tests", self.kept / "program").code == 0
+        finally:
+            if swapped:
+                os.replace(aside, program)
+
+    def _alone(self, test, tests, program):
+        if self.target is None:
+            return self._command(program)
+        ran = self._run(tests, test, "--exact", "--include-ignored")
+        # A test that is not there passes with nothing.
+        return Ran(None, ran.output) if ran.code == 0 and "\nrunning 1 test\n" not in ran.output else ran
+
+    def _command(self, program):
+        return self._run(TARGET / "venv/bin/python", *COMMANDS[self.name], "--binary", program)
+
+    def _run(self, *command):
+        process = subprocess.Popen(command, cwd=self.copy.path, env=self.copy.environment(), stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            # With all that it has started.
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            return Ran(None, output)
+        return Ran(process.returncode, output)
+
