@@ -1,13 +1,13 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
-use idempotency_ledger::domain::{
+use idempotency_ledger_domain::{
     Changed, ClockLimits, Context, Entry, Fold, Key, Namespace, Policy, Reading, Reason, RunMode, Span,
     Standing, StoreTime, TOKEN_MAX, allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
 };
 
 use super::run::Run;
 use super::spec::{self, Row, Said, World};
-use super::{reported, steps};
+use super::{by_core, steps};
 use crate::harness::random::Random;
 
 /// After so many steps a new key begins.
@@ -103,7 +103,7 @@ fn key(policy: &Policy) -> Key {
 
 impl Walk {
     fn row(&self) -> Option<Row> {
-        self.entry.as_ref().map(reported::row)
+        self.entry.as_ref().map(by_core::row)
     }
 
     fn step(&mut self) -> Result<Said, String> {
@@ -120,10 +120,10 @@ impl Walk {
         if random.below(300) == 0
             && let Some(entry) = &mut self.entry
         {
-            // Damaged: few tokens are left, or none.
-            entry.token = TOKEN_MAX - 1 - random.below(4) as i64;
+            // Damaged: few tokens are left, or none. Never a lower token: it might be that of a past attempt.
+            entry.token = entry.token.max(TOKEN_MAX - 1 - random.below(4) as i64);
         }
-        let row = self.entry.as_ref().map(reported::row);
+        let row = self.entry.as_ref().map(by_core::row);
         self.now += steps::advance(random, row.as_ref(), &self.policy, self.now);
         if random.percent(6) {
             return self.order();
@@ -160,8 +160,8 @@ impl Walk {
         for number in 0..together {
             let op = steps::op(&mut self.random, row.as_ref(), &mut self.known, self.now);
             let token = fold.entry().map_or(0, |entry| entry.token);
-            let folded = fold.keep(fold.decide(&reported::command(&op), &context));
-            let says = reported::by_core(&folded.answer);
+            let folded = fold.keep(fold.decide(&by_core::command(&op), &context));
+            let says = by_core::by_core(&folded.answer);
             let choice = if let Said::Acquired { token, .. } = &says { *token } else { 0 };
             let world =
                 World { policy: &self.policy, now: self.now, offset: self.offset, behind, ahead, choice };
@@ -171,7 +171,7 @@ impl Walk {
             if says != expected {
                 return Err(format!("the core says {says:?}, the spec {expected:?}, to {op:?}"));
             }
-            let alarm = reported::alarms(&folded.answer);
+            let alarm = by_core::alarms(&folded.answer);
             if alarm != spec::alarms(row.as_ref(), &op, after.as_ref()) {
                 return Err(format!("the core alarms: {alarm}, the spec not so, at {op:?} of {row:?}"));
             }
@@ -179,7 +179,7 @@ impl Walk {
             if fold.entry().is_some_and(|entry| entry.token < token) {
                 return Err(format!("the token of {:?} after {token}", fold.entry()));
             }
-            row = fold.entry().map(reported::row);
+            row = fold.entry().map(by_core::row);
             if row != after {
                 return Err(format!("the core holds {row:?}, the spec {after:?}"));
             }
@@ -213,7 +213,7 @@ impl Walk {
             World { policy: &self.policy, now: self.now, offset: self.offset, behind, ahead, choice: 0 };
         let says = allowed_changes(entry, &reading);
         let says: Vec<_> =
-            says.iter().map(|one| (reported::word(&format!("{:?}", one.kind)), one.needs_force)).collect();
+            says.iter().map(|one| (by_core::word(&format!("{:?}", one.kind)), one.needs_force)).collect();
         let mut expected = spec::allowed(&row, &world);
         // The core wants a minute between, and of the version too; the contract asks for less.
         if entry.version.max(entry.token) + YOUNG >= token_clock {
@@ -234,7 +234,7 @@ impl Walk {
         let ahead = !behind && self.random.percent(2);
         let key = key(&self.policy);
         let expected_version = self.entry.as_ref().map_or(0, |entry| entry.version);
-        let change = reported::change(&order, expected_version);
+        let change = by_core::change(&order, expected_version);
         let context = Context {
             policy: &self.policy,
             now: StoreTime(self.now),
@@ -252,14 +252,14 @@ impl Walk {
         let done = operate(&key, self.entry.as_ref(), &change, &context);
         self.log.push(format!("at {} {order:?}\n  core: {done:?}\n  spec: {expected:?}", self.now));
         match (done, expected) {
-            (Err(rejection), Err(reason)) if reported::word(&format!("{:?}", rejection.reason)) == reason => {
+            (Err(rejection), Err(reason)) if by_core::word(&format!("{:?}", rejection.reason)) == reason => {
                 return Ok(Said::Error { reason: format!("order refused: {reason}"), state: None });
             }
             // The core wants a minute between, and of the version too; the contract asks for less.
             (Err(rejection), Ok(None))
                 if rejection.reason == Reason::TooRecent
                     && expected_version.max(token) + YOUNG >= self.now + self.offset => {}
-            (Ok(Changed::Entry(next)), Ok(Some(after))) if reported::row(&next) == after => {
+            (Ok(Changed::Entry(next)), Ok(Some(after))) if by_core::row(&next) == after => {
                 if next.version <= expected_version {
                     return Err(format!("the version of {next:?} after {expected_version}"));
                 }
@@ -270,7 +270,7 @@ impl Walk {
                 return Err(format!("the core makes {done:?}, the spec {expected:?}, of {order:?}"));
             }
         }
-        let stale = reported::change(&order, expected_version + 1);
+        let stale = by_core::change(&order, expected_version + 1);
         let refused = operate(&key, self.entry.as_ref(), &stale, &context);
         if self.entry.as_ref().is_some_and(|entry| entry.version != expected_version + 1) && refused.is_ok() {
             return Err(format!("{stale:?} was allowed on another version"));

@@ -14,7 +14,7 @@ use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
 use super::run::Run;
 use super::spec::{self, Op, Row, Said, World};
 use super::wire::{self, Answer};
-use super::{reported, steps};
+use super::{by_core, reported, steps};
 use crate::harness::on_both_stores;
 use crate::harness::random::Random;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -139,7 +139,7 @@ async fn compare(
     for lane in lanes {
         for ((row, changes), policy) in lane.rows.iter_mut().zip(&lane.changes).zip(&lane.policies) {
             let entry = found.next().unwrap();
-            let stored = entry.as_ref().map(reported::row);
+            let stored = entry.as_ref().map(by_core::row);
             if stored == *row {
                 let written = entry.map_or(*changes, |entry| entry.version % FIRST_VERSIONS);
                 folded += usize::from(written < *changes);

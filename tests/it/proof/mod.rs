@@ -1,6 +1,7 @@
 //! The suites that look for what nobody thought of: models, random steps, histories, faults by
 //! real means. Each has a small size for every test run, and a large one by `tests/prove`.
 
+mod by_core;
 mod differential;
 mod direct;
 mod fuzz;

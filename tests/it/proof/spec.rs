@@ -2,7 +2,7 @@
 //! the core: the two check each other. Plain data, plain `if`s, one row for one key, microseconds everywhere.
 //! Only the nouns (states, policies) are shared. Long because it is read beside the contract.
 
-use idempotency_ledger::domain::{
+use idempotency_ledger_domain::{
     ClosedBy, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, ParkCause, Policy, ReplayMode, RunMode,
     Standing, State,
 };

@@ -1,6 +1,6 @@
 //! Random steps: policies, operations and instants, the edges before all.
 
-use idempotency_ledger::domain::{
+use idempotency_ledger_domain::{
     Backoff, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, Policy, ReplayMode, Span,
 };
 

@@ -1,0 +1,18 @@
+//! The tests of the rules that need no server, as a test of their separate crate: a change of a rule is tried in seconds. Run by
+//! `tests/prove mutations`; `tests/run` runs the same tests with all others.
+
+#[path = "by_core.rs"]
+mod by_core;
+#[path = "differential.rs"]
+mod differential;
+#[path = "run.rs"]
+mod run;
+#[path = "spec.rs"]
+mod spec;
+#[path = "steps.rs"]
+mod steps;
+
+#[path = "../harness"]
+mod harness {
+    pub(crate) mod random;
+}
