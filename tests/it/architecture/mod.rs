@@ -76,7 +76,7 @@ fn drawn() -> Graph {
         }
         let own = text.split("\n#[cfg(test").next().unwrap().split("\n#[cfg(all(test").next().unwrap();
         let code = code(own).replace("pub(in crate::", "pub(in ");
-        // The rules are a crate of their own, which the others know as `crate::domain`.
+        // The rules are a separate crate, which the others know as `crate::domain`.
         let of_rules = module.first().is_some_and(|room| room == "domain");
         let code = if of_rules { code.replace("crate::", "crate::domain::") } else { code };
         modules.insert(module, code);

@@ -9,6 +9,7 @@ pub(crate) mod faulty;
 mod judged;
 pub(crate) mod log_file;
 pub(crate) mod log_reader;
+mod must_stop;
 pub(crate) mod pgbouncer;
 pub(crate) mod pki;
 pub(crate) mod pooler;

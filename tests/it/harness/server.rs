@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 use super::behind::Behind;
+use super::must_stop::MustStop;
 use super::pooler::Pooler;
 use super::postgres;
 use super::reopened::sqlite_after_another;
@@ -209,6 +210,7 @@ pub(crate) struct Served {
     ledger: Ledger,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
+    must_stop: MustStop,
 }
 
 /// A running server on a store of its own.
@@ -284,6 +286,7 @@ impl Served {
             ledger,
             stop,
             served,
+            must_stop: MustStop::default(),
         }
     }
 
@@ -294,7 +297,8 @@ impl Served {
     }
 
     /// Drains, and ends.
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(mut self) {
+        self.must_stop.stops();
         drop(self.client);
         drop(self.admin);
         drop(self.stop);

@@ -73,4 +73,5 @@ async fn a_client_of_http_is_known_by_its_certificate() {
             assert_eq!(answer, expected, "{http} {certificate:?}");
         }
     }
+    server.stop().await;
 }

@@ -61,6 +61,10 @@ impl Secured {
     pub(super) fn http_port(&self) -> u16 {
         self.served.http_address.port()
     }
+
+    pub(super) async fn stop(self) {
+        self.served.stop().await;
+    }
 }
 
 /// Who claims on this connection, with these headers; or why nobody does.
@@ -139,6 +143,7 @@ async fn a_client_is_known_by_its_certificate() {
     let mut said = Vec::new();
     let _ended = plain.read_to_end(&mut said).await;
     assert!(!said.starts_with(b"\0\0"), "no frame of HTTP/2: {said:?}");
+    server.stop().await;
 }
 
 /// A gateway is known by its certificate: whom it names is the principal, and it is nobody itself.
@@ -165,6 +170,7 @@ async fn a_proxy_is_trusted_by_its_certificate() {
         let id = format!("{names:?}{}", headers.len());
         assert_eq!(caller(channel, &id, headers).await, expected, "{id}");
     }
+    server.stop().await;
 }
 
 /// What a revocation list names is refused at the handshake, and on connections that were there before.
@@ -195,6 +201,7 @@ async fn a_revoked_certificate_is_refused_on_open_connections_too() {
     assert_eq!(caller(Some(open), "3", &[]).await, UNKNOWN);
     assert_eq!(caller(Some(good), "4", &[]).await, "dns:good.shop");
     assert_eq!(caller(way(&pki, port, Some(&bad)).connect().await.ok(), "5", &[]).await, NO_CONNECTION);
+    served.stop().await;
 }
 
 /// The texts of files that do not fit each other are told with the file's word, and without a key's content.

@@ -98,4 +98,5 @@ async fn each_certificate_is_known_or_refused_at_each_rpc() {
         each_is_known_or_refused(&channel, &presented).await;
         each_is_known_or_refused_at(&door, &presented, &unary(), &[]).await;
     }
+    server.stop().await;
 }
