@@ -211,9 +211,9 @@ step_observe() {
 step_speed() { tests/prove counts; }
 
 step_deny() {
-    need_cargo_deny
+    need_cargo_tool cargo-deny "$CARGO_DENY_VERSION"
     local deny reason
-    deny=$(cargo_deny)
+    deny=$(cargo_tool cargo-deny "$CARGO_DENY_VERSION")
     "$deny" --locked check --hide-inclusion-graph licenses bans sources
     if reason=$(GIT_TERMINAL_PROMPT=0 timeout 60 "$deny" --locked fetch db 2>&1); then
         "$deny" --locked check --disable-fetch advisories

@@ -3,6 +3,7 @@
 # missing; as root it installs what is missing; else it prints the command to install it.
 
 CARGO_DENY_VERSION=0.20.2
+CARGO_MUTANTS_VERSION=27.1.0
 # The checks' own Python environment. README's quick start makes .venv, and that one stays as it is.
 VENV=target/venv
 PATH=$PWD/$VENV/bin:$PATH:/usr/sbin:/sbin
@@ -77,22 +78,24 @@ need_venv() {
     printf '%s\n' "$stamp" >"$VENV/stamp"
 }
 
-# Prints the path of cargo-deny: on the PATH if it has our version, else in the user's cache, where it is built once.
-cargo_deny() {
-    if [[ $(cargo-deny --version 2>/dev/null) == "cargo-deny $CARGO_DENY_VERSION" ]]; then
-        command -v cargo-deny
+# cargo_tool NAME VERSION: prints the path of a tool of cargo: on the PATH if it has this version, else in the user's cache, where it
+# is built once.
+cargo_tool() {
+    if [[ $("$1" --version 2>/dev/null) == "$1 $2" ]]; then
+        command -v "$1"
     else
-        say "${XDG_CACHE_HOME:-$HOME/.cache}/idempotency-ledger/cargo-deny-$CARGO_DENY_VERSION/bin/cargo-deny"
+        say "${XDG_CACHE_HOME:-$HOME/.cache}/idempotency-ledger/$1-$2/bin/$1"
     fi
 }
 
-need_cargo_deny() {
+# need_cargo_tool NAME VERSION: builds it if it is missing.
+need_cargo_tool() {
     local path
-    path=$(cargo_deny)
+    path=$(cargo_tool "$1" "$2")
     [[ -x $path ]] && return 0
     need cc
-    say "building cargo-deny $CARGO_DENY_VERSION, once: about a minute"
+    say "building $1 $2, once: about a minute"
     # Unoptimised: it is built more slowly than it ever runs.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-        quietly cargo install cargo-deny --locked --version "$CARGO_DENY_VERSION" --root "${path%/bin/*}"
+        quietly cargo install "$1" --locked --version "$2" --root "${path%/bin/*}"
 }

@@ -14,7 +14,7 @@ from .copy import ROOT, TARGET
 # Seconds. A run that takes longer is stopped; that is not a kill.
 TIMEOUT = 300
 IT, LIB, SHUTTLE = ("--test", "it"), ("--lib",), ("--lib", "shuttle")
-# The rules are a crate of their own, built in seconds. Its modules have no `domain::` in front.
+# The rules are a separate crate, built in seconds. Its modules have no `domain::` in front.
 RULES = ("--package", "idempotency-ledger-domain", "--lib")
 
 # Suites whose tests `cargo test` leaves out: they need the machine, Python, Go or Envoy.
