@@ -14,6 +14,7 @@ class Mutant:
     changes: list[tuple[str, str, str]]
 
 
+CALL_ACCOUNT = "src/accounts/call.rs"
 CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
 PRECONDITIONS = "src/domain/preconditions.rs"
@@ -2386,5 +2387,29 @@ MUTANTS = [
     Mutant("SP5", "the signature of a web token is verified with each call", "counts of the server", [
         ("src/identity/authenticator.rs", "&& constant_time_eq(last.as_bytes(), header.as_bytes())", "&& constant_time_eq(last.as_bytes(), b\"\")"),
         ("src/identity/guard.rs", "verified.get(&hash).filter(|(_, until)| now < *until)", "verified.get(&hash).filter(|(_, until)| *until == 0)"),
+    ]),
+    Mutant("BA1", "a request beyond its principal's share leaves its bytes with the server", "identity::limits", [
+        (CALL_ACCOUNT, "            self.put_back_to_server(bytes);\n            Err(match", "            Err(match"),
+    ]),
+    Mutant("BA2", "a refused request leaves its bytes with its connection", "identity::limits", [
+        (CALL_ACCOUNT, "Err(_) => drop(connection.requests.put_back(bytes)),", "Err(_) => {}"),
+    ]),
+    Mutant("BA3", "a call beyond the rate of its principal counts as one under way for ever", "identity::limits", [
+        (CALL_ACCOUNT, "            self.counts = counts;\n            self.rate()?;", "            self.rate()?;\n            self.counts = counts;"),
+    ]),
+    Mutant("BA4", "a part of a call that goes on after the call counts twice", "bulk::", [
+        ("src/accounts/connection.rs", "        connection.open.hold();\n", "        connection.open.hold();\n        connection.open.hold();\n"),
+    ]),
+    Mutant("BA5", "a waiting call of HTTP/1.1 whose connection has no place for it counts for ever", "waiting::bounds", [
+        ("src/rpc/edge/waits.rs", "        connection.begin_wait().then(|| WaitPlace { connection: Arc::clone(connection), _http: http })\n", "        let began = connection.begin_wait();\n        if !began {\n            std::mem::forget(http);\n            return None;\n        }\n        Some(WaitPlace { connection: Arc::clone(connection), _http: http })\n"),
+    ]),
+    Mutant("AS1", "a write that is cut twice goes on at the wrong byte", "listener::io::any_split", [
+        ("src/listener/io/write_buffer.rs", "            self.sent += sent;\n", "            self.sent = sent;\n"),
+    ]),
+    Mutant("AS2", "a large write passes the bytes that wait for the socket", "listener::io::any_split", [
+        ("src/listener/io/write_buffer.rs", "        ready!(shared.poll_send_all(context))?;\n        let sent", "        let _later = shared.poll_send_all(context)?;\n        let sent"),
+    ]),
+    Mutant("AS3", "what was sent before the last buffered byte is sent again", "listener::io::any_split", [
+        ("src/listener/io/write_buffer.rs", "        self.sent = 0;\n        self.buffered.clear();\n", "        self.sent = 0;\n        if self.buffered.len() < BUFFER_MAX {\n            self.buffered.clear();\n        }\n"),
     ]),
 ]

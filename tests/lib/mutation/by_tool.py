@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import pathlib
 import random
 import re
@@ -27,6 +28,8 @@ ROOMS = {
 }
 ALIVE_MAX = {RULES: 0.03}
 ALIVE_MAX_ELSEWHERE = 0.10
+# The differential proof has so many steps: enough for each kind of answer, and done within a second.
+STEPS = "50000"
 # Seconds that the tests may take with a mutation; one that makes them hang is noticed by people who wait, and counted apart.
 TIMEOUT = 120
 
@@ -68,7 +71,7 @@ def main():
     started = time.monotonic()
     # Its exit code tells that some are alive, which is judged below.
     subprocess.run([given.tool, "mutants", "--no-config", "--no-shuffle", "--timeout", str(TIMEOUT), "--output", OUTPUT, "--file", files,
-                    *package, *features, *chosen, "--", *tests], cwd=ROOT)
+                    *package, *features, *chosen, "--", *tests], cwd=ROOT, env={**os.environ, "LEDGER_PROOF_SIZE": STEPS})
     outcomes = json.loads((OUTPUT / "mutants.out" / "outcomes.json").read_text())
     of = {kind: [name_of(one["scenario"]["Mutant"]["name"]) for one in outcomes["outcomes"]
                  if one["scenario"] != "Baseline" and one["summary"] == kind]
