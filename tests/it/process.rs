@@ -6,6 +6,7 @@ mod ephemeral;
 pub(crate) mod log;
 mod odd;
 mod outputs;
+mod precedence;
 mod settings;
 mod start;
 mod supervisor;

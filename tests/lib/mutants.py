@@ -2412,4 +2412,14 @@ MUTANTS = [
     Mutant("AS3", "what was sent before the last buffered byte is sent again", "listener::io::any_split", [
         ("src/listener/io/write_buffer.rs", "        self.sent = 0;\n        self.buffered.clear();\n", "        self.sent = 0;\n        if self.buffered.len() < BUFFER_MAX {\n            self.buffered.clear();\n        }\n"),
     ]),
+    Mutant("WI1", "a setting is taken from another one's place", "process::precedence", [
+        ("src/server/config/checked.rs", '"lock_wait", given.lock_wait.as_ref()', '"lock_wait", given.stall_max.as_ref()'),
+    ]),
+    Mutant("WI2", "a setting has another variable than its name says", "process::precedence", [
+        ("src/server/config/settings.rs", '#[arg(long, env = "IDEMPOTENCY_LEDGER_SESSIONS", value_name = "N")]', '#[arg(long, env = "IDEMPOTENCY_LEDGER_SESSION", value_name = "N")]'),
+    ]),
+    Mutant("WI3", "a limit is filled in and read nowhere", "architecture::settings", [
+        ("src/rpc/mod.rs", "timeout(options.drain_max, drain)", "timeout(Duration::from_secs(15), drain)"),
+        ("src/rpc/mod.rs", "within = ?options.drain_max", "within = 15"),
+    ]),
 ]

@@ -3,6 +3,7 @@
 
 mod graph;
 mod phrases;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
