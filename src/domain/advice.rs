@@ -37,3 +37,14 @@ impl Advice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_advice_has_its_word() {
+        let words = [Advice::Process, Advice::Ack, Advice::RetryLater, Advice::DeadLetter].map(Advice::word);
+        assert_eq!(words, ["PROCESS", "ACK", "RETRY_LATER", "DEAD_LETTER"]);
+    }
+}

@@ -30,3 +30,47 @@ fn as_f64(span: Span) -> f64 {
 fn from_f64(micros: f64) -> Span {
     Span(micros as i64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Backoff, Key, StoreTime};
+
+    fn delay(backoff: Backoff, attempts: i32, token: i64) -> i64 {
+        let policy = Policy { backoff, ..Policy::default() };
+        let key = Key::new("c", "s", "1");
+        let mut entry = Entry::blank(&key, &policy, StoreTime(0));
+        (entry.attempts, entry.token) = (attempts, token);
+        super::backoff(&policy, &entry).micros()
+    }
+
+    #[test]
+    fn delays_grow_from_the_initial_one_up_to_the_maximum() {
+        let (initial, max) = (Span(1_000), Span(50_000));
+        for (multiplier, delays) in [
+            (1.0, [1_000, 1_000, 1_000, 1_000, 1_000]),
+            (2.0, [1_000, 1_000, 2_000, 4_000, 50_000]),
+            (3.0, [1_000, 1_000, 3_000, 9_000, 50_000]),
+        ] {
+            let backoff = Backoff { initial, multiplier, max, jitter: 0.0 };
+            assert_eq!([0, 1, 2, 3, i32::MAX].map(|attempts| delay(backoff, attempts, 1)), delays);
+        }
+        let none = Backoff { initial: Span::ZERO, multiplier: 2.0, max, jitter: 0.5 };
+        assert_eq!(delay(none, 3, 1), 0);
+    }
+
+    #[test]
+    fn jitter_shortens_by_up_to_its_share_and_another_token_by_another_one() {
+        let initial = Span(1_000_000);
+        let backoff = Backoff { initial, multiplier: 1.0, max: initial, jitter: 0.2 };
+        let delays: Vec<i64> = (0..1_000).map(|token| delay(backoff, 1, token)).collect();
+        let (least, most) = (delays.iter().min().expect("some"), delays.iter().max().expect("some"));
+        assert!(
+            (800_000..802_000).contains(least) && (998_000..=1_000_000).contains(most),
+            "{least}, {most}"
+        );
+        let mean = delays.iter().sum::<i64>() / 1_000;
+        assert!((895_000..905_000).contains(&mean), "{mean}: the shares are spread evenly");
+        assert_eq!(delays, (0..1_000).map(|token| delay(backoff, 1, token)).collect::<Vec<_>>(), "a repeat");
+    }
+}
