@@ -120,8 +120,8 @@ async fn calls_under_way_are_limited_and_settlements_have_a_reserve() {
 async fn calls_a_second_are_limited_and_settlements_have_a_reserve() {
     let people = people();
     let (one, two) = (people.token("one"), people.token("two"));
-    // One each half second: slow enough for a busy machine.
-    let limits = PrincipalLimits { calls_per_second: 2, ..PrincipalLimits::default() };
+    // One each half second: slow enough for a busy machine. Calls are counted, too: a refused one must not stay so.
+    let limits = PrincipalLimits { calls_per_second: 2, calls_max: 1_000, ..PrincipalLimits::default() };
     let mut server = server(&people, limits).await;
     let setting = "principal_calls_per_second";
     acquired(&server.client.claim(by(one, claim("c", "first"))).await.unwrap().into_inner());
