@@ -2400,8 +2400,8 @@ MUTANTS = [
     Mutant("BA4", "a part of a call that goes on after the call counts twice", "bulk::", [
         ("src/accounts/connection.rs", "        connection.open.hold();\n", "        connection.open.hold();\n        connection.open.hold();\n"),
     ]),
-    Mutant("BA5", "a waiting call of HTTP/1.1 whose connection has no place for it counts for ever", "waiting::bounds", [
-        ("src/rpc/edge/waits.rs", "        connection.begin_wait().then(|| WaitPlace { connection: Arc::clone(connection), _http: http })\n", "        let began = connection.begin_wait();\n        if !began {\n            std::mem::forget(http);\n            return None;\n        }\n        Some(WaitPlace { connection: Arc::clone(connection), _http: http })\n"),
+    Mutant("BA5", "a call of HTTP/1.1 counts as one that waits for ever", "waiting::bounds", [
+        ("src/rpc/edge/waits.rs", "        self.of.count.fetch_sub(1, Relaxed);\n", "        let _kept = &self.of;\n"),
     ]),
     Mutant("AS1", "a write that is cut twice goes on at the wrong byte", "listener::io::any_split", [
         ("src/listener/io/write_buffer.rs", "            self.sent += sent;\n", "            self.sent = sent;\n"),
@@ -2409,8 +2409,8 @@ MUTANTS = [
     Mutant("AS2", "a large write passes the bytes that wait for the socket", "listener::io::any_split", [
         ("src/listener/io/write_buffer.rs", "        ready!(shared.poll_send_all(context))?;\n        let sent", "        let _later = shared.poll_send_all(context)?;\n        let sent"),
     ]),
-    Mutant("AS3", "what was sent before the last buffered byte is sent again", "listener::io::any_split", [
-        ("src/listener/io/write_buffer.rs", "        self.sent = 0;\n        self.buffered.clear();\n", "        self.sent = 0;\n        if self.buffered.len() < BUFFER_MAX {\n            self.buffered.clear();\n        }\n"),
+    Mutant("AS3", "what is buffered after a flush begins where the last bytes ended", "listener::io::any_split", [
+        ("src/listener/io/write_buffer.rs", "        self.sent = 0;\n        self.buffered.clear();\n", "        self.buffered.clear();\n"),
     ]),
     Mutant("WI1", "a setting is taken from another one's place", "process::precedence", [
         ("src/server/config/checked.rs", '"lock_wait", given.lock_wait.as_ref()', '"lock_wait", given.stall_max.as_ref()'),
