@@ -120,14 +120,7 @@ func (c Consumer) Run(ctx context.Context) error {
 	}
 	r.offsets = r.client
 	defer r.client.CloseAllowingRebalance()
-	for {
-		slots := pool.Acquire()
-		if slots == 0 {
-			break
-		}
-		pool.Release(slots - r.take(slots))
-	}
-	err = pool.Wait()
+	err = pool.Run(r.take)
 	r.leave()
 	if err != nil {
 		return fmt.Errorf("kafkaledger: %w", err)

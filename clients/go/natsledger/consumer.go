@@ -115,18 +115,7 @@ func (c Consumer) Run(ctx context.Context) error {
 			fmt.Sprintf("max_deliver is %d", info.Config.MaxDeliver))
 	}
 	r := run{Consumer: c, pool: pool, extendEvery: extendEvery(info.Config)}
-	for {
-		slots := pool.Acquire()
-		if slots == 0 {
-			break
-		}
-		taken, err := r.take(slots)
-		pool.Release(slots - taken)
-		if err != nil {
-			r.failed(err)
-		}
-	}
-	if err := pool.Wait(); err != nil {
+	if err := pool.Run(r.take); err != nil {
 		return fmt.Errorf("natsledger: %w", err)
 	}
 	return nil
@@ -152,10 +141,11 @@ func extendEvery(config jetstream.ConsumerConfig) time.Duration {
 }
 
 // take fetches messages for the slots, and begins each. It returns how many slots are used.
-func (r *run) take(slots int) (used int, err error) {
+func (r *run) take(slots int) (used int) {
 	batch, err := r.Source.Fetch(slots, jetstream.FetchMaxWait(fetchWait))
 	if err != nil {
-		return 0, err
+		r.failed(err)
+		return 0
 	}
 	for message := range batch.Messages() {
 		if r.pool.Ended() { // Nothing was done with it: another process may have it now.
@@ -165,7 +155,10 @@ func (r *run) take(slots int) (used int, err error) {
 		used++
 		r.pool.Go(func() { r.settle(message) })
 	}
-	return used, batch.Error()
+	if err := batch.Error(); err != nil {
+		r.failed(err)
+	}
+	return used
 }
 
 // failed waits where messages may be fetched again, and ends the run where they may not.

@@ -150,18 +150,17 @@ func (r *run) consume() error {
 	}
 	kept := adapter.Every(r.Visibility/3, r.keep)
 	defer kept.Stop()
-	for {
-		slots := r.pool.Acquire()
-		if slots == 0 {
-			return r.pool.Wait()
-		}
-		entries, err := r.read(slots)
-		if err != nil {
-			r.failed(err)
-		}
-		r.begin(entries)
-		r.pool.Release(slots - len(entries))
+	return r.pool.Run(r.take)
+}
+
+// take reads entries for the slots, and begins each. It returns how many slots are used.
+func (r *run) take(slots int) (used int) {
+	entries, err := r.read(slots)
+	if err != nil {
+		r.failed(err)
 	}
+	r.begin(entries)
+	return len(entries)
 }
 
 // read returns entries whose consumer is gone or that are due again, else new ones: at most one for each slot.

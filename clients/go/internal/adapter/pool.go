@@ -87,15 +87,27 @@ func (p *Pool) Done() <-chan struct{} { return p.ctx.Done() }
 // Ended reports whether nothing more may be taken.
 func (p *Pool) Ended() bool { return p.ctx.Err() != nil }
 
-// Acquire waits for a free slot, and takes all that are free. It returns their number: 0 where the pool has ended.
-func (p *Pool) Acquire() int {
+// Run calls take with the number of free slots until the pool ends; take begins deliveries by Go, and returns how many.
+// Then Run waits for the deliveries that run, as Wait does.
+func (p *Pool) Run(take func(slots int) (used int)) error {
+	for {
+		slots := p.acquire()
+		if slots == 0 {
+			return p.Wait()
+		}
+		p.release(slots - take(slots))
+	}
+}
+
+// acquire waits for a free slot, and takes all that are free. It returns their number: 0 where the pool has ended.
+func (p *Pool) acquire() int {
 	select {
 	case <-p.slots:
 	case <-p.ctx.Done():
 		return 0
 	}
 	if p.Ended() { // Both were ready.
-		p.Release(1)
+		p.release(1)
 		return 0
 	}
 	for taken := 1; ; taken++ {
@@ -109,15 +121,15 @@ func (p *Pool) Acquire() int {
 
 // AcquireOne waits for a free slot. It returns false where the pool has ended.
 func (p *Pool) AcquireOne() bool {
-	taken := p.Acquire()
+	taken := p.acquire()
 	if taken > 1 {
-		p.Release(taken - 1)
+		p.release(taken - 1)
 	}
 	return taken > 0
 }
 
-// Release gives back slots that were not used.
-func (p *Pool) Release(slots int) {
+// release gives back slots that were not used.
+func (p *Pool) release(slots int) {
 	for range slots {
 		p.slots <- struct{}{}
 	}
@@ -126,7 +138,7 @@ func (p *Pool) Release(slots int) {
 // Go runs a delivery in a slot that was acquired, and gives the slot back.
 func (p *Pool) Go(deliver func()) {
 	p.running.Go(func() {
-		defer p.Release(1)
+		defer p.release(1)
 		deliver()
 	})
 }

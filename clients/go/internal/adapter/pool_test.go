@@ -46,16 +46,44 @@ func TestSettingsAreChecked(t *testing.T) {
 
 func TestSlotsAreBounded(t *testing.T) {
 	pool, _, _ := pooled(t, t.Context(), 3)
-	if taken := pool.Acquire(); taken != 3 {
+	if taken := pool.acquire(); taken != 3 {
 		t.Fatalf("%d slots", taken)
 	}
-	pool.Release(2)
-	if !pool.AcquireOne() || pool.Acquire() != 1 {
+	pool.release(2)
+	if !pool.AcquireOne() || pool.acquire() != 1 {
 		t.Fatal("the other slot is not free")
 	}
 	pool.Close()
-	if pool.Acquire() != 0 || pool.AcquireOne() {
+	if pool.acquire() != 0 || pool.AcquireOne() {
 		t.Fatal("a slot after the end")
+	}
+}
+
+func TestRunTakesUntilThePoolEnds(t *testing.T) {
+	wrong := errors.New("wrong")
+	pool, _, _ := pooled(t, t.Context(), 3)
+	begun, ended := make(chan struct{}), make(chan struct{})
+	takes := 0
+	err := pool.Run(func(slots int) int {
+		switch takes++; takes {
+		case 1: // One of three slots is used, and stays so.
+			pool.Go(func() {
+				close(begun)
+				<-ended
+			})
+			<-begun
+			return 1
+		case 2:
+			if slots != 2 {
+				t.Errorf("%d slots", slots)
+			}
+			pool.Fail(wrong)
+			close(ended)
+		}
+		return 0
+	})
+	if takes != 2 || !errors.Is(err, wrong) || len(pool.slots) != 3 {
+		t.Errorf("%d takes, the error %v, and %d free slots", takes, err, len(pool.slots))
 	}
 }
 
@@ -114,7 +142,7 @@ func TestWaitIsBoundedByTheGrace(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		pool := &Pool{settings: Settings{Concurrency: 2, Grace: time.Minute}, outer: ctx, slots: make(chan struct{}, 2)}
 		pool.ctx, pool.end = context.WithCancelCause(ctx)
-		pool.Release(2)
+		pool.release(2)
 		pool.AcquireOne()
 		done := make(chan struct{})
 		pool.Go(func() { <-done })
