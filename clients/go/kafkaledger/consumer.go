@@ -64,6 +64,9 @@ type Consumer struct {
 	Grace time.Duration
 	// Logger gets what went wrong, at most a line a second of each kind; never a payload or an id. nil: slog.Default().
 	Logger *slog.Logger
+	// Observe is called with the outcome of each delivery before it is acknowledged, by several goroutines: for metrics. It
+	// is not called for a delivery that is given back since the context has ended. nil: nothing.
+	Observe func(outcome ledger.Outcome[[]byte])
 }
 
 // Name is the name of a message: that of its CloudEvent, else the topic and its header id.
@@ -105,7 +108,7 @@ func (c Consumer) Run(ctx context.Context) error {
 		c.DeadLetters = c.Topic + ".dead"
 	}
 	pool, err := adapter.New(ctx, adapter.Settings{
-		Ledger: c.Ledger, Concurrency: c.Concurrency, Grace: c.Grace, Logger: c.Logger, Place: "topic " + c.Topic,
+		Ledger: c.Ledger, Concurrency: c.Concurrency, Grace: c.Grace, Logger: c.Logger, Observe: c.Observe, Place: "topic " + c.Topic,
 	})
 	if err != nil {
 		return fmt.Errorf("kafkaledger: %w", err)

@@ -55,6 +55,9 @@ type Consumer struct {
 	Grace time.Duration
 	// Logger gets what went wrong, at most a line a second of each kind; never a payload or an id. nil: slog.Default().
 	Logger *slog.Logger
+	// Observe is called with the outcome of each delivery before it is acknowledged, by several goroutines: for metrics. It
+	// is not called for a delivery that is given back since the context has ended. nil: nothing.
+	Observe func(outcome ledger.Outcome[[]byte])
 }
 
 // Name is the name of a message: that of its CloudEvent, else the queue and the property message_id.
@@ -110,7 +113,7 @@ func (c Consumer) Run(ctx context.Context) error {
 		c.DeadLetters = c.Queue + ".dead"
 	}
 	pool, err := adapter.New(ctx, adapter.Settings{
-		Ledger: c.Ledger, Concurrency: c.Concurrency, Grace: c.Grace, Logger: c.Logger, Place: "queue " + c.Queue,
+		Ledger: c.Ledger, Concurrency: c.Concurrency, Grace: c.Grace, Logger: c.Logger, Observe: c.Observe, Place: "queue " + c.Queue,
 	})
 	if err != nil {
 		return fmt.Errorf("rabbitmqledger: %w", err)

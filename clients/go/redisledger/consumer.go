@@ -66,6 +66,9 @@ type Consumer struct {
 	Grace time.Duration
 	// Logger gets what went wrong, at most a line a second of each kind; never a payload or an id. nil: slog.Default().
 	Logger *slog.Logger
+	// Observe is called with the outcome of each delivery before it is acknowledged, by several goroutines: for metrics. It
+	// is not called for a delivery that is given back since the context has ended. nil: nothing.
+	Observe func(outcome ledger.Outcome[[]byte])
 }
 
 // Name is the name of an entry: that of its CloudEvent (fields ce-id and ce-source, or content-type and the body), else the
@@ -112,7 +115,7 @@ func (c Consumer) Run(ctx context.Context) error {
 		c.DeadLetters = c.Stream + ":dead"
 	}
 	pool, err := adapter.New(ctx, adapter.Settings{
-		Ledger: c.Ledger, Concurrency: c.Concurrency, Grace: c.Grace, Logger: c.Logger, Place: "stream " + c.Stream,
+		Ledger: c.Ledger, Concurrency: c.Concurrency, Grace: c.Grace, Logger: c.Logger, Observe: c.Observe, Place: "stream " + c.Stream,
 	})
 	if err != nil {
 		return fmt.Errorf("redisledger: %w", err)

@@ -27,6 +27,8 @@ type Settings struct {
 	Concurrency int           // 0: 1
 	Grace       time.Duration // 0: 20 s
 	Logger      *slog.Logger  // nil: slog.Default()
+	// Observe is called with the outcome of each delivery, unless it is given back. nil: nothing.
+	Observe func(ledger.Outcome[[]byte])
 	// Place is where the deliveries come from, for the log: "queue orders".
 	Place string
 }
@@ -66,6 +68,9 @@ func New(ctx context.Context, settings Settings) (*Pool, error) {
 	}
 	if settings.Logger == nil {
 		settings.Logger = slog.Default()
+	}
+	if settings.Observe == nil {
+		settings.Observe = func(ledger.Outcome[[]byte]) {}
 	}
 	p := &Pool{settings: settings, outer: ctx, slots: make(chan struct{}, settings.Concurrency)}
 	p.ctx, p.end = context.WithCancelCause(ctx)
@@ -210,6 +215,7 @@ func (p *Pool) Process(
 	named, err := name()
 	if errors.Is(err, brokers.ErrNoID) {
 		p.log(slog.LevelError, "a delivery is dead-lettered", err.Error())
+		p.settings.Observe(ledger.Outcome[[]byte]{Advice: ledger.DeadLetter, Reason: noID})
 		return Verdict{Advice: ledger.DeadLetter, Reason: noID}
 	}
 	if err != nil {
@@ -224,6 +230,7 @@ func (p *Pool) Process(
 		}
 		return Verdict{NotBegun: true}
 	}
+	p.settings.Observe(outcome)
 	return Verdict{Advice: outcome.Advice, Delay: outcome.Delay, Reason: outcome.Reason}
 }
 

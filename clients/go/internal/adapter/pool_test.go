@@ -24,6 +24,9 @@ func pooled(t *testing.T, ctx context.Context, concurrency int) (*Pool, *ledger.
 	}
 	pool, err := New(ctx, Settings{
 		Ledger: client, Concurrency: concurrency, Place: "queue q", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Observe: func(outcome ledger.Outcome[[]byte]) {
+			fmt.Fprintf(&log, "observed %v %s\n", outcome.Advice, outcome.Reason)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +96,7 @@ func TestDeliveryWithoutIDIsDeadLettered(t *testing.T) {
 	if verdict.Advice != ledger.DeadLetter || verdict.Reason != noID || verdict.NotBegun || pool.Ended() {
 		t.Errorf("the verdict is %v", verdict)
 	}
-	if !strings.Contains(log.String(), "no header") || !strings.Contains(log.String(), "queue q") {
+	if !strings.Contains(log.String(), "no header") || !strings.Contains(log.String(), "queue q") || !strings.Contains(log.String(), "observed DEAD_LETTER NO_ID") {
 		t.Errorf("the log is %s", log.String())
 	}
 }
@@ -129,11 +132,11 @@ func TestClosedLedgerEndsThePool(t *testing.T) {
 
 func TestEndOfTheContextGivesBack(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
-	pool, _, _ := pooled(t, ctx, 1)
+	pool, _, log := pooled(t, ctx, 1)
 	end()
 	verdict := pool.Process(pool.Context(), func() (brokers.Name, error) { return brokers.Name{Key: ledger.Key{Source: "s", ID: "1"}}, nil }, nil, never)
-	if err := pool.Wait(); !verdict.NotBegun || err != nil {
-		t.Errorf("the verdict is %v, the error %v", verdict, err)
+	if err := pool.Wait(); !verdict.NotBegun || err != nil || log.Len() > 0 {
+		t.Errorf("the verdict is %v, the error %v, the log %s", verdict, err, log)
 	}
 }
 
