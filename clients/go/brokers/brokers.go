@@ -42,21 +42,7 @@ const structured = "application/cloudevents+json"
 // An id of a CloudEvent is unique within its source, so both are those of the event. The error wraps [ErrNoID] where the
 // delivery is an event without source or id. Names of headers are compared without regard to case.
 func FromCloudEvent(headers map[string]string, body []byte) (name Name, isEvent bool, err error) {
-	attributes := map[string]string{}
-	kind := ""
-	names := slices.Sorted(maps.Keys(headers)) // Headers that differ by case alone give the same name on each delivery.
-	for _, prefix := range prefixes {
-		for _, header := range names {
-			if attribute, ok := strings.CutPrefix(strings.ToLower(header), prefix); ok {
-				attributes[attribute] = headers[header]
-			}
-		}
-	}
-	for _, header := range names {
-		if strings.EqualFold(header, "content-type") {
-			kind = headers[header]
-		}
-	}
+	attributes, kind := Attributes(headers)
 	if len(attributes) == 0 && strings.HasPrefix(strings.ToLower(kind), structured) {
 		if attributes, err = decoded(body); err != nil {
 			return Name{}, true, err
@@ -72,6 +58,26 @@ func FromCloudEvent(headers map[string]string, body []byte) (name Name, isEvent 
 	}
 	key := ledger.Key{Source: attributes["source"], ID: attributes["id"]}
 	return Name{Key: key, OccurredAt: instant(attributes["time"])}, true, nil
+}
+
+// Attributes returns the attributes of a CloudEvent in binary mode, by their names in lower case, and the content-type.
+// Without headers of CloudEvents the attributes are empty.
+func Attributes(headers map[string]string) (attributes map[string]string, contentType string) {
+	attributes = map[string]string{}
+	names := slices.Sorted(maps.Keys(headers)) // Headers that differ by case alone give the same name on each delivery.
+	for _, prefix := range prefixes {
+		for _, header := range names {
+			if attribute, ok := strings.CutPrefix(strings.ToLower(header), prefix); ok {
+				attributes[attribute] = headers[header]
+			}
+		}
+	}
+	for _, header := range names {
+		if strings.EqualFold(header, "content-type") {
+			contentType = headers[header]
+		}
+	}
+	return attributes, contentType
 }
 
 // decoded returns the attributes of a structured event that name it, each of them a text.
