@@ -6,7 +6,8 @@
     python tests/brokers/run.py --rotate      one of them, another with every commit
 
 Every consumer of tests/brokers/consumers is `LANGUAGE_BROKER.py`, or the folder `LANGUAGE/BROKER`, which `LANGUAGE/build PACKAGE` makes
-into `PACKAGE/build/brokers/BROKER`; `BROKER-retries` is that of `LANGUAGE-retries`. Each message must have one effect in a sink that
+into `PACKAGE/build/brokers/BROKER`; `BROKER-retries` is that of `LANGUAGE-retries`. `bridge` is the program that POSTs messages to a
+handler in Python. Each message must have one effect in a sink that
 fences and in one that deduplicates; the dead letters must be the poisonous messages, and one without an id; nothing may be left.
 """
 
@@ -46,7 +47,7 @@ CONSUMERS, POISON = 3, 2
 PATIENCE = 60  # seconds without another message that is finished: then some never will be
 RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
 # The package of each language, which a seeded bug copies.
-PACKAGES = {"python": ROOT / "clients" / "python", "go": ROOT / "clients" / "go"}
+PACKAGES = {"python": ROOT / "clients" / "python", "go": ROOT / "clients" / "go", "bridge": ROOT / "clients" / "go"}
 
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
 
@@ -66,7 +67,7 @@ class Run:
         self.sinks = Sinks(running.path / "sinks.db")
         self.admin = admin_pb2_grpc.AdminServiceStub(grpc.insecure_channel(address))
         self.kills = self.stops = self.pauses = self.restarts = 0
-        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
+        self.environment = {**os.environ, "LEDGER_PACKAGE": str(package), "PYTHONPATH": os.pathsep.join(
             map(str, (package / "src", ROOT / "examples/consumer", HERE / "consumers")))}
         self.workers = [self.worker() for _ in range(CONSUMERS)]
 
