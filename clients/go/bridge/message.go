@@ -71,8 +71,8 @@ func (m message) event(claim *ledger.Claim, plainType string) http.Header {
 		if contentType == "" {
 			contentType = attributes["datacontenttype"]
 		}
-		delete(attributes, "datacontenttype") // It must not be a header as well.
 	}
+	delete(attributes, "datacontenttype") // It must not be a header as well.
 	for name, value := range attributes {
 		if name != "" && strings.Trim(name, attributeNamesAre) == "" { // Any other name may not be one of HTTP.
 			headers.Set("ce-"+name, percent(value, m.encoded))

@@ -141,7 +141,7 @@ func TestTimeoutIsUnknown(t *testing.T) {
 	settled, outcome := posting(t, &fake{}, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
-	}, "--timeout", "200ms")
+	}, "--timeout", "2s")
 	if settled != "FAILURE_KIND_PARK after policy: no whole answer: the timeout is over" || outcome.Advice != ledger.DeadLetter {
 		t.Errorf("settled by %q, %v", settled, outcome.Advice)
 	}
@@ -199,7 +199,7 @@ func TestAnswerThatIsCutIsUnknown(t *testing.T) {
 
 func TestLostClaimCancelsThePost(t *testing.T) {
 	cancelled := make(chan struct{})
-	f := &fake{lease: time.Second, isLost: true}
+	f := &fake{lease: 3 * time.Second, isLost: true}
 	settled, outcome := posting(t, f, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
@@ -212,7 +212,7 @@ func TestLostClaimCancelsThePost(t *testing.T) {
 }
 
 func TestLeaseIsRenewedWhileThePostRuns(t *testing.T) {
-	settled, _ := posting(t, &fake{lease: time.Second}, func(http.ResponseWriter, *http.Request) { time.Sleep(1500 * time.Millisecond) })
+	settled, _ := posting(t, &fake{lease: 3 * time.Second}, func(http.ResponseWriter, *http.Request) { time.Sleep(4 * time.Second) })
 	if settled != `complete ""` {
 		t.Errorf("settled by %q", settled)
 	}
