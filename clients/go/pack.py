@@ -1,4 +1,4 @@
-"""Writes the modules, the client and the adapters for brokers, into a folder that Go takes for a proxy: python pack.py FOLDER
+"""Writes the modules, the client, the adapters for brokers and the bridge, into a folder that Go takes for a proxy: python pack.py FOLDER
 
 The same sources give the same bytes. GOPROXY=file:///FOLDER,… and GONOSUMDB=idempotency-ledger.internal then install it.
 """
