@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::client::Client;
+use super::client::{Admin, Client};
 use super::problem::{Exit, Problem};
 use super::table::Table;
 use super::text::{clean, when};
@@ -58,11 +58,11 @@ impl Command {
         request.page_size = PAGE;
         let (output, limit) =
             (client.output.listing(), if list.limit == 0 { usize::MAX } else { list.limit });
-        let (mut printed, mut more) = (0_usize, true);
+        let (mut printed, mut more, mut cut) = (0_usize, true, false);
         while more && printed < limit {
             let page = admin.list_audit_events(client.request(request.clone())).await;
             let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
-            let cut = page.events.len() > limit - printed;
+            cut = page.events.len() > limit - printed;
             page.events.truncate(limit - printed);
             more = cut || !page.next_page_token.is_empty();
             request.page_token = page.next_page_token;
@@ -90,9 +90,18 @@ impl Command {
         }
         if printed == 0 {
             output.note("nothing was done");
-        } else if more {
+        } else if more && !output.json() && (cut || has_next(&client, &mut admin, request).await) {
             output.note("there are more: raise --limit, or 0 for all");
         }
         Ok(Exit::Done)
     }
+}
+
+/// Whether an event follows a page that ended at the limit: a server returns the token of a next page with each full page, also
+/// with the last one. If the server does not answer, there may be one.
+async fn has_next(client: &Client, admin: &mut Admin, request: proto::ListAuditEventsRequest) -> bool {
+    let request = proto::ListAuditEventsRequest { page_size: 1, ..request };
+    let page = admin.list_audit_events(client.request(request)).await;
+    let Ok(page) = page else { return true };
+    !page.into_inner().events.is_empty()
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use prost_types::Timestamp;
 
 use super::filter::Filter;
-use crate::cli::client::Client;
+use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
 use crate::cli::enums;
 use crate::cli::json;
@@ -52,12 +52,12 @@ impl List {
         };
         // The limit counts every printed row, also those that cannot be read.
         let (mut readable, mut unreadable, mut more) = (0_usize, 0_usize, true);
-        let (mut incomplete, mut looked_at_until) = (0_usize, None);
+        let (mut incomplete, mut looked_at_until, mut cut) = (0_usize, None, false);
         while more && readable + unreadable < limit {
             let page = admin.list_entries(client.request(request.clone())).await;
             let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
             let left = limit - readable - unreadable;
-            let cut = page.entries.len() + page.unreadable.len() > left;
+            cut = page.entries.len() + page.unreadable.len() > left;
             page.entries.truncate(left);
             page.unreadable.truncate(left - page.entries.len());
             more = cut || !page.next_page_token.is_empty();
@@ -84,11 +84,20 @@ impl List {
         }
         if readable == 0 && unreadable == 0 {
             client.output.note("no entry matches");
-        } else if more {
+        } else if more && !client.output.json() && (cut || has_next(client, &mut admin, request).await) {
             client.output.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
         }
         Ok(Exit::Done)
     }
+}
+
+/// Whether a row follows a page that ended at the limit: a server returns the token of a next page with each full page, also
+/// with the last one. If the server does not answer, there may be one.
+async fn has_next(client: &Client, admin: &mut Admin, request: proto::ListEntriesRequest) -> bool {
+    let request = proto::ListEntriesRequest { page_size: 1, ..request };
+    let Ok(page) = admin.list_entries(client.request(request)).await else { return true };
+    let page = page.into_inner();
+    !page.entries.is_empty() || !page.unreadable.is_empty() || !page.next_page_token.is_empty()
 }
 
 /// The search ended early: how far it got, and the filter that continues there.
