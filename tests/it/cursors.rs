@@ -213,7 +213,7 @@ async fn pages_of_consumers_leave_nothing_out(kind: Kind) {
 
 /// Each RPC with pages: what it is asked for, of which there is more than one page of one; and another thing that it may
 /// be asked for. None: it is always asked for the same.
-fn paged() -> Vec<(&'static str, Value, Option<Value>)> {
+pub(crate) fn paged() -> Vec<(&'static str, Value, Option<Value>)> {
     let of = |consumer: &str| json!({ "consumer": consumer });
     let rows = vec![
         ("ListEntries", json!({ "filter": of("c") }), Some(json!({ "filter": of("d") }))),

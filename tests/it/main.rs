@@ -16,6 +16,7 @@ mod harness;
 mod admin;
 mod allowed_changes;
 mod answers;
+mod any_order;
 mod architecture;
 mod availability;
 mod batches;

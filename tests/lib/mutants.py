@@ -2422,4 +2422,33 @@ MUTANTS = [
         ("src/rpc/mod.rs", "timeout(options.drain_max, drain)", "timeout(Duration::from_secs(15), drain)"),
         ("src/rpc/mod.rs", "within = ?options.drain_max", "within = 15"),
     ]),
+    Mutant("AO1", "a principal has the rights of its first lines only", "any_order", [
+        ("src/identity/rights.rs", "places.iter().filter_map(|at| self.lines.get(*at))", "places.iter().take(20).filter_map(|at| self.lines.get(*at))"),
+    ]),
+    Mutant("AO2", "proxies beyond the first hundred networks are not trusted", "any_order", [
+        ("src/identity/proxies.rs", "self.networks.iter().any(", "self.networks.iter().take(100).any("),
+    ]),
+    Mutant("AO3", "replay runs are listed as they were created, from page to page by name", "any_order", [
+        ("src/store/postgres/replays.rs", "WHERE consumer = $1 AND name > $2 ORDER BY name LIMIT $3", "WHERE consumer = $1 AND name > $2 ORDER BY created_at, name LIMIT $3"),
+        ("src/store/sqlite/replays.rs", "WHERE consumer = ?1 AND name > ?2 ORDER BY name LIMIT ?3", "WHERE consumer = ?1 AND name > ?2 ORDER BY created_at, name LIMIT ?3"),
+    ]),
+    Mutant("AO4", "policies are listed by the length of their consumers' names", "any_order", [
+        ("src/ledger/policies/table.rs", "        names.sort_unstable();\n        names", "        names.sort_unstable_by_key(|name| (name.len(), name.clone()));\n        names"),
+    ]),
+    Mutant("AO5", "of several servers of a database the first three are tried", "any_order", [
+        ("src/store/postgres/connection/servers.rs", "for number in 0..all.len() {", "for number in 0..all.len().min(3) {"),
+    ]),
+    Mutant("AO6", "`replay list` ends with a page that is not full", "cli::any_order", [
+        ("src/cli/replay.rs", "            if page.next_page_token.is_empty() {", "            if page.runs.len() < 100 {"),
+    ]),
+    Mutant("AO7", "`audit list` shows whole pages beyond its limit", "cli::any_order", [
+        ("src/cli/audit.rs", "page.events.truncate(limit - printed);", "page.events.truncate(limit);"),
+    ]),
+    Mutant("AO8", "`policy history` reads one page less than its limit needs", "cli::any_order", [
+        ("src/cli/policy/show.rs", "|| all.len() >= enough {", "|| all.len() + 2 >= enough {"),
+    ]),
+    Mutant("AO9", "lists that end at their limit report that there is more", "cli::any_order", [
+        (CLI_LIST, "cut || has_next(client, &mut admin, request).await", "cut || has_next(client, &mut admin, request).await || limit > 0"),
+        ("src/cli/audit.rs", "cut || has_next(&client, &mut admin, request).await", "cut || has_next(&client, &mut admin, request).await || limit > 0"),
+    ]),
 ]

@@ -1,6 +1,7 @@
 //! The operators' command line: the real binary against a server in this process. What it says, what it
 //! refuses, and how it exits.
 
+mod any_order;
 mod bench;
 mod bulk;
 mod context_file;

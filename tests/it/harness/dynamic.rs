@@ -43,6 +43,11 @@ impl Rpc {
         DynamicMessage::deserialize(self.0.input(), json).unwrap_or_else(|error| panic!("{json}: {error}"))
     }
 
+    /// Its request, from its bytes.
+    pub(crate) fn decode(&self, bytes: &[u8]) -> DynamicMessage {
+        DynamicMessage::decode(self.0.input(), bytes).unwrap()
+    }
+
     /// All answers, one that is no stream too. With a token the holder's.
     pub(crate) async fn call(
         &self,

@@ -11,7 +11,7 @@ mod reload;
 mod rights;
 mod seen;
 mod tls;
-mod web_tokens;
+pub(crate) mod web_tokens;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -26,27 +26,31 @@ use crate::harness::server::{Kind, Setup, TestServer};
 use crate::process::{BINARY, Server};
 
 const UNKNOWN: &str = "UNAUTHENTICATED";
-pub(super) const ISSUER: &str = "https://login.example";
+pub(crate) const ISSUER: &str = "https://login.example";
 
 /// Who signs tokens.
-pub(super) struct Signer {
+pub(crate) struct Signer {
     key: Ed25519KeyPair,
     pub(super) kid: &'static str,
 }
 
 impl Signer {
-    pub(super) fn new(kid: &'static str) -> Signer {
+    pub(crate) fn new(kid: &'static str) -> Signer {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         Signer { key: Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), kid }
     }
 
-    fn jwks(&self) -> String {
+    /// Its public key, as an issuer publishes it.
+    pub(crate) fn jwk(&self) -> Value {
         let x = URL_SAFE_NO_PAD.encode(self.key.public_key());
-        json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": self.kid, "x": x }] })
-            .to_string()
+        json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": self.kid, "x": x })
     }
 
-    pub(super) fn keys(&self) -> Arc<Keys> {
+    fn jwks(&self) -> String {
+        json!({ "keys": [self.jwk()] }).to_string()
+    }
+
+    pub(crate) fn keys(&self) -> Arc<Keys> {
         Arc::new(Keys::of_jwks(self.jwks().as_bytes()).unwrap())
     }
 
@@ -62,7 +66,7 @@ impl Signer {
     }
 
     /// A token with these claims beside or instead of the usual ones; null takes one out.
-    pub(super) fn token(&self, changes: &Value) -> String {
+    pub(crate) fn token(&self, changes: &Value) -> String {
         let mut claims =
             json!({ "iss": ISSUER, "aud": "ledger", "sub": "pay", "exp": now() + 600, "nbf": now() - 5 });
         for (name, value) in changes.as_object().unwrap() {
