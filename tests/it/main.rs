@@ -66,6 +66,7 @@ mod stores;
 mod storm;
 mod token_offset;
 mod trust;
+mod two_of_a_kind;
 mod unreadable;
 mod upkeep;
 mod waiting;

@@ -2451,4 +2451,25 @@ MUTANTS = [
         (CLI_LIST, "cut || has_next(client, &mut admin, request).await", "cut || has_next(client, &mut admin, request).await || limit > 0"),
         ("src/cli/audit.rs", "cut || has_next(&client, &mut admin, request).await", "cut || has_next(&client, &mut admin, request).await || limit > 0"),
     ]),
+    Mutant("TK1", "consumers with the same quota share it", "two_of_a_kind", [
+        ("src/ledger/claims/admission.rs", "buckets.take(consumer, per_second,", "buckets.take(&per_second.to_string(), per_second,"),
+    ]),
+    Mutant("TK2", "the principals of a connection have the account of the first one", "two_of_a_kind", [
+        ("src/accounts/connection.rs", "            && Arc::ptr_eq(known, who)\n", "            && known.grants == who.grants\n"),
+    ]),
+    Mutant("TK3", "the waiting calls of all principals count for each", "two_of_a_kind", [
+        ("src/ledger/waiting/places.rs", "principal.is_none_or(|principal| fits(&self.principals, principal))", "principal.is_none_or(|_| self.principals.values().sum::<usize>() < free)"),
+    ]),
+    Mutant("TK4", "the holds of all principals count for each", "two_of_a_kind", [
+        ("src/domain/hold.rs", "of_prefixes().filter(|hold| hold.actor == actor).count()", "of_prefixes().filter(|hold| hold.actor.len() > actor.len() / 2).count()"),
+    ]),
+    Mutant("TK5", "all addresses share the waiting calls of one", "two_of_a_kind", [
+        ("src/rpc/edge/waits.rs", "Some(addresses.connected(address)?)", "Some(addresses.connected(IpAddr::from([127, 0, 0, u8::from(address.is_loopback())]))?)"),
+    ]),
+    Mutant("TK6", "the runs of all consumers count for each", "two_of_a_kind", [
+        ("src/ledger/policies/table.rs", "Namespace::stored(name).consumer() == consumer", "Namespace::stored(name).consumer().len() >= consumer.len().min(1)"),
+    ]),
+    Mutant("TK7", "the waiting calls of all keys count for each", "two_of_a_kind", [
+        ("src/ledger/waiting/places.rs", "let is_room = of_key < bounds.key", "let is_room = of_key.max(self.all) < bounds.key"),
+    ]),
 ]

@@ -48,7 +48,11 @@ pub(crate) struct Http1 {
 
 impl Http1 {
     pub(crate) async fn to(address: SocketAddr) -> Http1 {
-        Http1 { stream: TcpStream::connect(address).await.unwrap(), read: Vec::new() }
+        Http1::over(TcpStream::connect(address).await.unwrap())
+    }
+
+    pub(crate) fn over(stream: TcpStream) -> Http1 {
+        Http1 { stream, read: Vec::new() }
     }
 
     /// Sends bytes. A server that has closed the connection takes none.
