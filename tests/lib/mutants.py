@@ -2472,4 +2472,22 @@ MUTANTS = [
     Mutant("TK7", "the waiting calls of all keys count for each", "two_of_a_kind", [
         ("src/ledger/waiting/places.rs", "let is_room = of_key < bounds.key", "let is_room = of_key.max(self.all) < bounds.key"),
     ]),
+    Mutant("CL1", "metrics count what was released as claimable, and what failed too", "proof::counted", [
+        ("src/ledger/operators/count_entries.rs", "State::FailedRetryable => (2, Some(0)),", "State::FailedRetryable => (0, Some(0)),"),
+    ]),
+    Mutant("CL2", "a list of expired claims forgets the grace", "proof::counted", [
+        ("src/store/postgres/listing.rs", "(g.by_terms ->> e.terms::text)::bigint <= k.clock_now", "(g.by_terms ->> e.terms::text)::bigint * 0 <= k.clock_now"),
+        ("src/store/sqlite/listing.rs", "e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?10", "e.lease_until <= ?10"),
+    ]),
+    Mutant("CL3", "a summary counts a claim as expired while its grace lasts", "proof::counted", [
+        ("src/store/postgres/counting.rs", "THEN e.lease_until + (g.by_terms ->> e.terms::text)::bigint END", "THEN e.lease_until END"),
+        ("src/store/sqlite/counting.rs", "THEN e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) END", "THEN e.lease_until END"),
+    ]),
+    Mutant("CL4", "an effect stays in the index of doubled ones, but for a list that is of completed entries", "proof::counted", [
+        ("src/store/postgres/counting.rs", "WHERE e.consumer = n.no AND e.doubled OFFSET 0", "WHERE e.consumer = n.no AND e.doubled AND e.state = 4 OFFSET 0"),
+        ("src/store/sqlite/counting.rs", "WHERE n.name = ?1 AND e.consumer = n.no AND e.doubled IS NOT NULL", "WHERE n.name = ?1 AND e.consumer = n.no AND e.doubled IS NOT NULL AND e.state = 4"),
+    ]),
+    Mutant("CL5", "metrics report the oldest claim as the one that is expired for the longest time", "proof::counted", [
+        ("src/ledger/operators/count_entries.rs", "            one.oldest[2] = age(expired.since);", "            one.oldest[2] = one.oldest[1];"),
+    ]),
 ]

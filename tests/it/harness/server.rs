@@ -235,7 +235,7 @@ impl Served {
             window_required: setup.window_required,
             log_error_texts: false,
             policies_trusted_for: setup.policies_trusted_for,
-            count_every: Duration::from_secs(60),
+            count_every: setup.count_every,
             purge: PurgeOptions {
                 every: setup.purge_every,
                 rest_factor: 1,

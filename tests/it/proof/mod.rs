@@ -2,6 +2,7 @@
 //! real means. Each has a small size for every test run, and a large one by `tests/prove`.
 
 mod by_core;
+mod counted;
 mod differential;
 mod direct;
 mod fuzz;

@@ -1,0 +1,157 @@
+//! What the stored rows mean: counts, and which of them a filter lets through, by the text of `docs/contract.md` and the protobuf
+//! files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use idempotency_ledger::domain::{Entry, ParkCause, State, StoreTime};
+use idempotency_ledger::proto::{self, EntryState};
+
+/// A state and its cause, by their numbers in the protobuf files; 0: no cause.
+pub(super) type Kind = (i32, i32);
+
+pub(super) const STATES: std::ops::RangeInclusive<i32> = 1..=6;
+pub(super) const CAUSES: std::ops::RangeInclusive<i32> = 1..=5;
+
+pub(super) fn kind(entry: &Entry) -> Kind {
+    let cause = |cause: proto::ParkCause| (EntryState::Parked.into(), cause.into());
+    match entry.state {
+        State::Received => (EntryState::Received.into(), 0),
+        State::InProgress => (EntryState::InProgress.into(), 0),
+        State::FailedRetryable => (EntryState::FailedRetryable.into(), 0),
+        State::Completed => (EntryState::Completed.into(), 0),
+        State::FailedTerminal => (EntryState::FailedTerminal.into(), 0),
+        State::Parked(ParkCause::AttemptsExhausted) => cause(proto::ParkCause::AttemptsExhausted),
+        State::Parked(ParkCause::LeaseExpired) => cause(proto::ParkCause::LeaseExpired),
+        State::Parked(ParkCause::EffectUnknown) => cause(proto::ParkCause::EffectUnknown),
+        State::Parked(ParkCause::Consumer) => cause(proto::ParkCause::Consumer),
+        State::Parked(ParkCause::Operator) => cause(proto::ParkCause::Operator),
+    }
+}
+
+/// Since when a claim is expired; `None` if it is not.
+fn expired_since(entry: &Entry, now: StoreTime) -> Option<StoreTime> {
+    let over = entry.lease_until + entry.grace;
+    (entry.state == State::InProgress && over <= now).then_some(over)
+}
+
+/// The microseconds since then, in whole milliseconds: more would reveal tokens.
+fn age(now: StoreTime, since: StoreTime) -> i64 {
+    let age = (now - since).micros();
+    age - age.rem_euclid(1_000)
+}
+
+/// What is counted of one namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// The number of entries of each kind, and the age of the oldest one in microseconds, except of COMPLETED.
+    pub(super) kinds: BTreeMap<Kind, (i64, Option<i64>)>,
+    pub(super) expired: i64,
+    pub(super) longest_expired: Option<i64>,
+    pub(super) near_exhaustion: i64,
+    pub(super) doubled: i64,
+}
+
+impl Counts {
+    /// The number of entries in a state, whatever their cause.
+    pub(super) fn of_state(&self, state: i32) -> i64 {
+        self.kinds.iter().filter(|((one, _), _)| *one == state).map(|(_, (count, _))| count).sum()
+    }
+
+    /// The age of the oldest entry in one of these states, in seconds; 0 without one.
+    pub(super) fn oldest(&self, states: &[EntryState]) -> i64 {
+        let fit = |state: i32| states.iter().any(|one| i32::from(*one) == state);
+        let ages = self.kinds.iter().filter(|((state, _), _)| fit(*state));
+        ages.filter_map(|(_, (_, age))| *age).max().unwrap_or_default().max(0) / 1_000_000
+    }
+}
+
+/// The counts of these entries; `max_attempts` is that of their policy.
+pub(super) fn counts<'e>(
+    entries: impl Iterator<Item = &'e Entry>,
+    max_attempts: i32,
+    now: StoreTime,
+) -> Counts {
+    let mut all = Counts::default();
+    for entry in entries {
+        let oldest = (entry.state != State::Completed).then(|| age(now, entry.created_at));
+        let one = all.kinds.entry(kind(entry)).or_insert((0, oldest));
+        *one = (one.0 + 1, one.1.max(oldest));
+        if let Some(since) = expired_since(entry, now) {
+            all.expired += 1;
+            all.longest_expired = all.longest_expired.max(Some(age(now, since)));
+        }
+        let open = matches!(entry.state, State::Received | State::InProgress | State::FailedRetryable);
+        all.near_exhaustion += i64::from(open && max_attempts > 0 && entry.attempts + 1 >= max_attempts);
+        all.doubled += i64::from(entry.doubled);
+    }
+    all
+}
+
+pub(super) fn micros(span: prost_types::Duration) -> i64 {
+    span.seconds * 1_000_000 + i64::from(span.nanos) / 1_000
+}
+
+/// Whether an entry of the filter's consumer and run fits.
+pub(super) fn fits(entry: &Entry, filter: &proto::EntryFilter, now: StoreTime) -> bool {
+    let (state, cause) = kind(entry);
+    let age = (now - entry.created_at).micros();
+    (filter.source.is_empty() || filter.source == entry.key.source())
+        && entry.key.id().starts_with(&filter.id_prefix)
+        && (filter.states.is_empty() || filter.states.contains(&state))
+        && (filter.causes.is_empty() || filter.causes.contains(&cause))
+        && (!filter.expired || expired_since(entry, now).is_some())
+        && (!filter.doubled || entry.doubled)
+        && filter.min_age.is_none_or(|least| age >= micros(least))
+        && filter.max_age.is_none_or(|most| age <= micros(most))
+}
+
+/// The stored entries; and what the walk has seen of all that there may be.
+#[derive(Clone, Default)]
+pub(super) struct Rows {
+    pub(super) entries: Vec<Entry>,
+    seen: BTreeSet<String>,
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "saw {}", self.seen.iter().cloned().collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Rows {
+    pub(super) fn new(entries: Vec<Entry>, now: StoreTime) -> Rows {
+        let mut seen = BTreeSet::new();
+        for entry in &entries {
+            let (state, cause) = entry.state.words();
+            seen.insert(cause.unwrap_or(state).to_owned());
+            seen.extend(expired_since(entry, now).map(|_| "expired".to_owned()));
+            seen.extend(entry.doubled.then(|| "doubled".to_owned()));
+        }
+        Rows { entries, seen }
+    }
+
+    /// With what these rows show, too.
+    pub(super) fn or(mut self, other: Rows) -> Rows {
+        self.seen.extend(other.seen);
+        Rows { entries: other.entries, ..self }
+    }
+
+    /// What a walk must come to, and this one has not.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        const ALL: [&str; 12] = [
+            "RECEIVED",
+            "IN_PROGRESS",
+            "FAILED_RETRYABLE",
+            "COMPLETED",
+            "FAILED_TERMINAL",
+            "ATTEMPTS_EXHAUSTED",
+            "LEASE_EXPIRED",
+            "EFFECT_UNKNOWN",
+            "CONSUMER",
+            "OPERATOR",
+            "expired",
+            "doubled",
+        ];
+        ALL.into_iter().filter(|one| !self.seen.contains(*one)).collect()
+    }
+}
