@@ -1,8 +1,8 @@
 //! Two of a kind: each limit that is counted for each owner (a consumer, a principal, an address, a key, a connection). Two owners
 //! have the same limit; one uses it up, and the other one still has all that it may have.
 //!
-//! The catalogues: the settings and the fields of policies in `docs/configuration.md` that bound one owner, the rows of
-//! `docs/contract.md`, section 10, that do, and the limits of principals that the metrics count.
+//! The catalogues: the settings and the fields of policies in `docs/configuration.md` that bound one owner, the rows that do in
+//! docs/contract.md, section 10, and the limits of principals that the metrics count.
 
 mod scene;
 mod takes;
@@ -26,7 +26,8 @@ type Take = for<'a> fn(&'a mut Scene, usize) -> LocalBoxFuture<'a, (usize, Strin
 /// A limit that is counted for each owner.
 struct Limit {
     name: &'static str,
-    /// What documents it: a setting, a field of a policy, or the first words of a row of section 10; and whose it is.
+    /// What documents it: a setting, a field of a policy, or the first words of a row of docs/contract.md, section 10; and whose
+    /// it is.
     documented: &'static [(&'static str, &'static str)],
     setup: fn() -> Setup,
     /// Whether the owners are principals, each with a token.
@@ -275,7 +276,7 @@ async fn second_owner_has_its_own(limit: Limit) {
     }
     if !limit.refills {
         let (taken, why) = (limit.take)(&mut scene, 0).await;
-        assert_eq!((taken, why.as_str()), (0, *refused), "{name}: the first owner has none again");
+        assert_eq!((taken, why.as_str()), (0, *refused), "{name}: the first owner is refused again");
     }
     if let Some(series) = limit.counted {
         // A connection is counted a moment after its client has seen its end.
