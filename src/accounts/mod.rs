@@ -138,7 +138,7 @@ impl Accounts {
 
     /// What is counted of clients, once all of their connections have ended.
     pub(crate) fn still_counted(&self) -> StillCounted {
-        let mut left = std::mem::take(&mut *self.0.still_counted());
+        let mut left = self.0.still_counted().clone();
         left.note("connections with an account", self.0.connections().len());
         self.0.requests.still_counted(&mut left, "in all");
         self.0.strangers.still_counted(&mut left, "of clients without a credential");

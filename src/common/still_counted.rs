@@ -8,7 +8,7 @@ use std::fmt;
 const NAMED_MAX: usize = 16;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StillCounted(Vec<String>);
 
 impl StillCounted {
