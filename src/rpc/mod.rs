@@ -280,7 +280,9 @@ async fn drained(accounts: &Accounts, ledger: &Ledger, permits: [&ConnectionPerm
     let still_counted = || {
         let mut left = accounts.still_counted();
         left.extend(ledger.still_counted());
-        permits.iter().for_each(|permits| left.extend(permits.still_counted()));
+        for permits in permits {
+            left.extend(permits.still_counted());
+        }
         left.extend(waits.still_counted());
         left
     };

@@ -15,7 +15,7 @@ const RUNS: u64 = 800;
 /// Sizes of writes and of what a socket takes: small ones, and those around the size of the buffer.
 const SIZES: [usize; 9] = [1, 2, 9, 300, 4_095, 16_383, 16_384, 16_385, 40_000];
 
-/// SplitMix64.
+/// `SplitMix64`.
 struct Dice(u64);
 
 impl Dice {
@@ -114,7 +114,7 @@ fn each_split_of_the_writes_gives_the_same_bytes() {
     for run in 0..RUNS {
         let mut dice = Dice(run << 32);
         let length = (0..=dice.roll(6)).map(|_| dice.size()).sum();
-        let bytes: Vec<u8> = (0..length).map(|_| dice.roll(256) as u8).collect();
+        let bytes: Vec<u8> = (0..length).map(|_| u8::try_from(dice.roll(256)).expect("a byte")).collect();
         let got = Arc::<Mutex<Vec<u8>>>::default();
         let account = for_tests::connection();
         let wire = Wire { dice: Dice(!run), got: Arc::clone(&got) };
