@@ -47,7 +47,8 @@ CONSUMERS, POISON = 3, 2
 PATIENCE = 60  # seconds without another message that is finished: then some never will be
 RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
 # The package of each language, which a seeded bug copies.
-PACKAGES = {"python": ROOT / "clients" / "python", "go": ROOT / "clients" / "go", "bridge": ROOT / "clients" / "go"}
+PACKAGES = {language: ROOT / "clients" / language for language in ("python", "go", "typescript")}
+PACKAGES["bridge"] = PACKAGES["go"]
 
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
 
@@ -212,7 +213,7 @@ def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed:
             continue
         with tempfile.TemporaryDirectory(prefix="ledger-brokers-") as folder:
             package = pathlib.Path(folder, "package")
-            shutil.copytree(package_of(language), package, ignore=shutil.ignore_patterns("build"))
+            shutil.copytree(package_of(language), package, ignore=shutil.ignore_patterns("build", "dist", "node_modules"))
             file = package / bug["file"]
             text = file.read_text(encoding="utf-8")
             if text.count(bug["from"]) != 1:

@@ -24,12 +24,18 @@ interface Delivery {
   readonly renewal: Promise<void>;
 }
 
+let report: (ledger: Ledger) => Report;
+
 /**
  * A client of the ledger for one consumer. It may be shared by all deliveries of a process.
  *
  * Nothing is sent before the first delivery. Throws {@link InvalidField} for an option beyond its bound.
  */
 export class Ledger implements AsyncDisposable {
+  static {
+    report = (ledger) => ledger.#report;
+  }
+
   readonly #options: LedgerOptions;
   readonly #transport: Transport;
   readonly #world: World;
@@ -199,4 +205,13 @@ export class Ledger implements AsyncDisposable {
     }
     return ending;
   }
+}
+
+/**
+ * The log of a ledger, which the consumers of brokers write to as well.
+ *
+ * @internal
+ */
+export function reportOf(ledger: Ledger): Report {
+  return report(ledger);
 }
