@@ -19,7 +19,7 @@ on_both_stores!(counts_are_those_of_lists);
 const METRICS_EVERY: u64 = 16;
 
 async fn counts_are_those_of_lists(kind: Kind) {
-    let mut run = Run::new("counted", 96);
+    let mut run = Run::new("counted", 64);
     let mut walk = Walk::start(kind, run.seed).await;
     let mut seen = Rows::default();
     for step in 0..run.size {

@@ -11,8 +11,8 @@ use super::walk::{NAMESPACES, PREFIXES, SOURCES, Walk, max_attempts};
 use crate::harness::random::Random;
 use crate::proof::steps::pick;
 
-/// The number of filters that are tried after each step.
-const FILTERS: usize = 5;
+/// The number of filters that are tried after each step. The first three are always the same, of the namespace that was changed.
+const FILTERS: usize = 6;
 const COUNTED_AT: &str = "idempotency_ledger_entries_counted_timestamp_seconds";
 /// How long a count for the metrics may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,9 +54,13 @@ fn filter(random: &mut Random, consumer: &str, replay_run: &str) -> EntryFilter 
 /// Lists by filters: the namespace as a whole, and then parts of it.
 pub(super) async fn lists(walk: &mut Walk, rows: &Rows) -> Result<(), String> {
     for number in 0..FILTERS {
-        let (consumer, run) = *pick(&mut walk.random, &NAMESPACES);
+        let any = *pick(&mut walk.random, &NAMESPACES);
+        let (consumer, run) = if number < 3 { NAMESPACES[walk.last] } else { any };
+        let all = EntryFilter { consumer: consumer.into(), replay_run: run.into(), ..Default::default() };
         let filter = match number {
-            0 => EntryFilter { consumer: consumer.into(), replay_run: run.into(), ..Default::default() },
+            0 => all,
+            1 => EntryFilter { expired: true, ..all },
+            2 => EntryFilter { doubled: true, ..all },
             _ => filter(&mut walk.random, consumer, run),
         };
         let newest_first = walk.random.percent(50);

@@ -32,18 +32,20 @@ const IDS: [&str; 9] = [
 /// Prefixes that some of the ids have.
 pub(super) const PREFIXES: [&str; 6] = ["", "a", "a-1", "0189abcd", "0189abcd-", "1"];
 /// What each walk begins with, so that it has entries of every kind: the number of the namespace, the id, and what is done.
-const BEGINNING: [(usize, &str, &[Act]); 11] = [
+const BEGINNING: [(usize, &str, &[Act]); 13] = [
     (2, "a", &[Act::Claim, Act::Lapse, Act::Claim]),
     (2, "a-1", &[Act::Claim, Act::Started, Act::Lapse, Act::Claim]),
     (0, "b", &[Act::Claim, Act::Fail(FailureKind::Park)]),
     (0, "0189abcd", &[Act::Claim, Act::Complete]),
     (0, "9", &[Act::Claim, Act::Fail(FailureKind::Terminal)]),
     (0, "10", &[Act::Claim, AGAIN, Act::Claim, AGAIN, Act::Claim, AGAIN]),
-    (0, "a", &[Act::Claim, Act::Lapse, Act::Claim, Act::CompleteEarlier, Act::Complete]),
+    (0, "a", &[Act::Claim, Act::Lapse, Act::Claim, Act::CompleteEarlier, Act::Complete, Act::Redrive]),
     (0, "a-1", &[Act::Claim, Act::Park]),
     (0, "a-10", &[Act::Claim, Act::Release]),
     (1, "a", &[Act::Claim, Act::Lapse]),
     (1, "b", &[Act::Claim, AGAIN]),
+    (1, "9", &[Act::Claim, Act::Overrun]),
+    (0, "0189abcd-ac96-774b-bcce-b302099a8057", &[Act::Claim, Act::Lapse]),
 ];
 const AGAIN: Act = Act::Fail(FailureKind::Retryable);
 
@@ -51,6 +53,8 @@ const AGAIN: Act = Act::Fail(FailureKind::Retryable);
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Claim,
+    /// The lease passes, and the grace does not.
+    Overrun,
     /// Lease and grace pass.
     Lapse,
     Started,
@@ -60,15 +64,18 @@ enum Act {
     Fail(FailureKind),
     Release,
     Park,
+    Redrive,
 }
 
 /// How often entries are counted for the metrics.
-const COUNT_EVERY: Duration = Duration::from_millis(20);
+const COUNT_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Walk {
     pub(super) server: TestServer,
     pub(super) random: Random,
     pub(super) log: Vec<String>,
+    /// The number of the namespace in which an entry was changed last.
+    pub(super) last: usize,
     keys: Vec<proto::EntryKey>,
     known: BTreeMap<usize, Vec<(u128, String)>>,
     /// The seconds at which the clock has stood.
@@ -123,6 +130,7 @@ impl Walk {
             server,
             random: Random::new(seed),
             log: Vec::new(),
+            last: 0,
             known: BTreeMap::new(),
             seconds: BTreeSet::from([START.micros() / 1_000_000]),
             offset: 0,
@@ -176,8 +184,13 @@ impl Walk {
         let token = entry.map_or(1, |entry| entry.token);
         let complete = |token| Op::Complete { token, result: Vec::new(), too_large: false };
         let op = match act {
+            Act::Overrun => return self.set(self.server.at.now() + Span::from_secs(5)).await,
             Act::Lapse => return self.set(self.server.at.now() + Span::from_secs(7)).await,
             Act::Park => return self.change(at, &Order::Park).await,
+            Act::Redrive => {
+                let redrive = Order::Redrive { force: true, drop_fingerprint: false, admit: false };
+                return self.change(at, &redrive).await;
+            }
             Act::Claim => {
                 let who = steps::claimant(&mut self.random, &mut Vec::new());
                 Op::Claim { who, lease: None, print: Vec::new(), occurred_at: None }
@@ -194,6 +207,7 @@ impl Walk {
     }
 
     async fn sent(&mut self, at: usize, op: &Op) {
+        self.last = at / IDS.len();
         let answer = wire::call(&mut self.server.client, &self.keys[at], op, None).await;
         self.log.push(format!("{:?} {op:?}: {answer:?}", self.keys[at]));
     }
@@ -294,6 +308,7 @@ impl Walk {
     }
 
     async fn change(&mut self, at: usize, order: &Order) {
+        self.last = at / IDS.len();
         self.number += 1;
         let id = format!("order {}", self.number);
         let done = wire::order(&mut self.server.admin, &self.keys[at], order, &id).await;
