@@ -32,6 +32,14 @@ CHARTS_OWN = {"listen", "observe_listen", "admin_listen", "listen_tls_cert", "li
               "listen_tls_client_crl", "tokens_file", "rights_file", "database_url", "database_url_file",
               "database_user_file", "database_password_file", "insecure_anonymous"}
 
+# The purposes of sessions; each but that of claims has one session: docs/running.md.
+SINGLE_SESSIONS = int(re.search(r"const ALL: \[Purpose; (\d+)\]", (ROOT / "src/store/mod.rs").read_text())[1]) - 1
+
+
+def connections(servers, sessions):
+    """The connections that this number of servers needs, with one more while servers are replaced."""
+    return (servers + 1) * 2 * (sessions + SINGLE_SESSIONS)
+
 
 def text(deploy, name):
     return (deploy / CHART / name).read_text()
@@ -66,10 +74,10 @@ def check(deploy, program):
     schema = json.loads(text(deploy, "values.schema.json"))
     problems.equal("Chart.yaml: version and appVersion", (about["version"], about["appVersion"]), (program.version,) * 2)
     problems.equal("values.schema.json: the values", set(schema["properties"]) - {"global"}, set(values))
-    # Each purpose but that of claims has one session: docs/running.md.
-    purposes = int(re.search(r"const ALL: \[Purpose; (\d+)\]", (ROOT / "src/store/mod.rs").read_text())[1])
     problems.equal("_refusals.tpl: the connections of a server", re.findall(r"\$each := (.*?) -}}", text(deploy, "templates/_refusals.tpl")),
-                   [f"mul 2 (add $sessions {purposes - 1})"])
+                   [f"mul 2 (add $sessions {SINGLE_SESSIONS})"])
+    wanted = f"The defaults need {connections(values['replicas'], values['settings']['sessions'])}."
+    problems.expect(wanted in (deploy / "README.md").read_text(), f"deploy/README.md must say {wanted!r}")
     page = {name: of_the_schema(default, bounds) for name, default, bounds in settings_of_the_page() if name not in CHARTS_OWN}
     there = schema["properties"]["settings"]["properties"]
     problems.equal("values.schema.json: the settings", set(there), set(page))

@@ -29,8 +29,8 @@ VARIANTS = {
          "env.LISTEN_TLS_CLIENT_CA": "/run/secrets/tls/ca.crt", "env.TOKENS_FILE": None}),
     "a mesh": ({"tokens": {"secret": ""}, "settings": {"trusted_proxies": "127.0.0.6"}}, {"env.TOKENS_FILE": None, "toml.trusted_proxies": "127.0.0.6"}),
     "an autoscaler": (
-        {"autoscaling": {"enabled": True, "max": 5}},
-        {"Deployment.spec.replicas": None, "HorizontalPodAutoscaler.spec.minReplicas": 3, "HorizontalPodAutoscaler.spec.maxReplicas": 5}),
+        {"autoscaling": {"enabled": True}},
+        {"Deployment.spec.replicas": None, "HorizontalPodAutoscaler.spec.minReplicas": 3, "HorizontalPodAutoscaler.spec.maxReplicas": 4}),
     "a longer drain": (
         {"settings": {"drain_wait": "90s", "drain_max": "2m", "startup_wait": "5m"}},
         {"Deployment.spec.template.spec.terminationGracePeriodSeconds": 220, "toml.drain_max": "2m"}),
@@ -68,10 +68,10 @@ VARIANTS = {
 
 # What the chart refuses: the values, and a word of why.
 REFUSED = [
-    ({"replicas": 6}, "database.connections is 97, must be at least 112: replicas (6)"),
-    ({"autoscaling": {"enabled": True, "max": 6}}, "must be at least 112: autoscaling.max (6)"),
-    ({"settings": {"sessions": 8}}, "must be at least 104"),
-    ({"database": {"connections": 63}}, "must be at least 64"),
+    ({"replicas": 5}, f"database.connections is 97, must be at least {chart.connections(5, 3)}: replicas (5)"),
+    ({"autoscaling": {"enabled": True, "max": 5}}, f"must be at least {chart.connections(5, 3)}: autoscaling.max (5)"),
+    ({"settings": {"sessions": 8}}, f"must be at least {chart.connections(3, 8)}"),
+    ({"database": {"connections": chart.connections(3, 3) - 1}}, f"must be at least {chart.connections(3, 3)}"),
     ({"autoscaling": {"enabled": True, "max": 2}}, "autoscaling.max is 2, must be at least replicas, 3"),
     ({"tokens": {"secret": ""}}, "no caller could be authenticated"),
     ({"tls": {"clients": True}}, "tls.clients needs tls.secret"),
@@ -220,7 +220,7 @@ BREAKS = [
     (variants, f"{TEMPLATES}/_helpers.tpl", '"m" 60', '"m" 1', "terminationGracePeriodSeconds"),
     (variants, f"{TEMPLATES}/_helpers.tpl", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "securityContext"),
     (refusals, f"{TEMPLATES}/_refusals.tpl", "(add $servers 1)", "$servers", "is not refused"),
-    (refusals, f"{TEMPLATES}/_refusals.tpl", "mul 2 (add $sessions 5)", "mul 2 $sessions", "is not refused"),
+    (refusals, f"{TEMPLATES}/_refusals.tpl", f"mul 2 (add $sessions {chart.SINGLE_SESSIONS})", "mul 2 $sessions", "is not refused"),
     (refusals, f"{TEMPLATES}/configmap.yaml", '{{- include "ledger.refusals" . -}}\n', "", "is not refused"),
     (variants, f"{TEMPLATES}/service.yaml", "{{- if not $.Values.tls.secret }}", "{{- if true }}", "ports"),
     (variants, f"{TEMPLATES}/servicemonitor.yaml", "jobLabel: app.kubernetes.io/instance", "jobLabel: app.kubernetes.io/name", "jobLabel"),
@@ -228,7 +228,7 @@ BREAKS = [
     (variants, f"{TEMPLATES}/prometheusrule.yaml", "files/rules.yaml", "files/rule.yaml", "PrometheusRule"),
     (notes, f"{TEMPLATES}/NOTES.txt", "dns:///", "", "NOTES.txt"),
     (refusals, f"{chart.CHART}/values.schema.json", '"sessions": {"type": "integer", "minimum": 1, "maximum": 32}', '"sessions": {}', "is not refused"),
-    (variants, f"{chart.CHART}/values.yaml", "connections: 97", "connections: 50", "must be at least 64"),
+    (variants, f"{chart.CHART}/values.yaml", "connections: 97", "connections: 50", f"must be at least {chart.connections(3, 3)}"),
     (unchanged, f"{chart.CHART}/values.yaml", "replicas: 3", "replicas: 4", "deployment.yaml differs"),
     (unchanged, "kubernetes/service.yaml", "port: 50051", "port: 50052", "service.yaml differs"),
 ]
