@@ -15,6 +15,7 @@ import yaml  # noqa: E402
 
 import chart  # noqa: E402
 import kubernetes  # noqa: E402
+import leaves  # noqa: E402
 import yamls  # noqa: E402
 from facts import PREFIX, ROOT, Problems, Program  # noqa: E402
 
@@ -230,6 +231,13 @@ BREAKS = [
     (refusals, f"{chart.CHART}/values.schema.json", '"sessions": {"type": "integer", "minimum": 1, "maximum": 32}', '"sessions": {}', "is not refused"),
     (variants, f"{chart.CHART}/values.yaml", "connections: 97", "connections: 50", f"must be at least {chart.connections(3, 3)}"),
     (unchanged, f"{chart.CHART}/values.yaml", "replicas: 3", "replicas: 4", "deployment.yaml differs"),
+    # A value that acts nowhere.
+    (leaves.check, f"{TEMPLATES}/migrate.yaml", "{{ .Values.migration.deadline }}", "600", "migration.deadline: set to another"),
+    (leaves.check, f"{TEMPLATES}/horizontalpodautoscaler.yaml", "{{ .Values.autoscaling.cpu }}", "70", "autoscaling.cpu: set to another"),
+    (leaves.check, f"{TEMPLATES}/networkpolicy.yaml", '"otlp" "jwks" }}', '"otlp" }}', "networkPolicy.egress.jwks.ports: set to another"),
+    (leaves.check, f"{TEMPLATES}/_refusals.tpl", "database.connections is", "The connections are", "database.connections: set to another"),
+    (leaves.check, f"{chart.CHART}/values.schema.json", '"priorityClassName": {', '"hostNetwork": {"type": "boolean"},\n    "priorityClassName": {',
+     "hostNetwork: set to another"),
     (unchanged, "kubernetes/service.yaml", "port: 50051", "port: 50052", "service.yaml differs"),
 ]
 
@@ -270,7 +278,10 @@ def main():
     problems = check(ROOT / "deploy", helm, program)
     packaged(ROOT / "deploy", helm, program, problems)
     if not problems:
+        values, calls = leaves.check(ROOT / "deploy", helm, program, problems)
+        print(f"the chart: {values} values, each of which acts: {calls} calls of Helm")
         print(f"the chart: {len(VARIANTS)} sets of values rendered and judged, {len(REFUSED)} refused; deploy/kubernetes is what it makes")
+    if not problems:
         problems = unseen(helm, program)
         print(f"the chart: {len(BREAKS)} mistakes made, {len(BREAKS) - len(problems)} seen")
     for problem in problems:
