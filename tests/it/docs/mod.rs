@@ -6,6 +6,7 @@ mod configuration;
 mod contract;
 mod memory;
 mod metrics;
+mod numbers;
 mod pages;
 mod promises;
 mod reasons;

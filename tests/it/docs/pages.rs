@@ -5,6 +5,9 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{files, read};
 
+/// The pages with tables of figures that large runs printed.
+pub(super) const PAGES_WITH_FIGURES: [&str; 2] = ["README.md", "docs/proofs.md"];
+
 /// The pages of the top folder, and all of docs/ and deploy/.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut pages = files(&["docs", "deploy"]);
@@ -136,7 +139,7 @@ fn not_measured(page: &str, results: &str) -> (usize, Vec<String>) {
 #[test]
 fn the_figures_were_measured() {
     let results = read("tests/lib/results.tsv");
-    for page in ["README.md", "docs/proofs.md"] {
+    for page in PAGES_WITH_FIGURES {
         let (rows, wrong) = not_measured(&read(page), &results);
         assert!(rows >= 5, "{page} has {rows} figures");
         assert!(

@@ -12,7 +12,7 @@ const BOUNDED_BY_OTHERS: [&str; 2] = ["nothing", "the database's own rights"];
 const MODES_ALONE: &str = "modes of files";
 
 /// Whether a suite of this name is in `tests/it`: a module with tests, or one test of it.
-fn exists(name: &str) -> bool {
+pub(super) fn exists(name: &str) -> bool {
     let module = |parts: &[&str]| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(parts.join("/"));
         let inside = [path.with_extension("rs"), path.join("mod.rs")];
