@@ -14,6 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import alerts  # noqa: E402
+import edges  # noqa: E402
 import live  # noqa: E402
 import scrape  # noqa: E402
 import secured  # noqa: E402
@@ -64,6 +65,9 @@ def main():
     options = arguments.parse_args()
     problems, tests = alerts.check()
     print(f"{len(alerts.alerts())} alerts, {tests} tests of them; {len(alerts.BREAKS)} mistakes made, and seen")
+    wrong, number, moves = edges.check()
+    problems += wrong
+    print(f"{number} edges of alerts; {moves} times a threshold or a waiting time was moved; {len(edges.BREAKS)} mistakes made")
     problems += live.dashboard_is_current()
     where = re.fullmatch(r"(postgres\w*://[^@]*@)([^:/]+):(\d+)(/.*)", options.database_url)
     hop = DatabaseHop(where[2], int(where[3]))
