@@ -2490,4 +2490,20 @@ MUTANTS = [
     Mutant("CL5", "metrics report the oldest claim as the one that is expired for the longest time", "proof::counted", [
         ("src/ledger/operators/count_entries.rs", "            one.oldest[2] = age(expired.since);", "            one.oldest[2] = one.oldest[1];"),
     ]),
+    Mutant("NR1", "a page keeps the number of an earlier version", "docs::numbers", [
+        ("docs/running.md", "was not answered for 4 s", "was not answered for 5 s"),
+    ]),
+    Mutant("NR2", "a constant changes without its pages", "docs::numbers", [
+        ("src/ledger/upkeep/probe.rs", "const UNANSWERED_MAX: Duration = Duration::from_millis(3_500);",
+         "const UNANSWERED_MAX: Duration = Duration::from_millis(3_600);"),
+    ]),
+    Mutant("NR3", "a shipped file changes without the page that shows it", "docs::numbers", [
+        (SERVICE_CONFIG, '"timeout": "15s"', '"timeout": "14s"'),
+    ]),
+    Mutant("NR4", "a page has a number without a source", "docs::numbers", [
+        ("docs/sqlite.md", "on the server logs a WARN once a minute", "on the server logs a WARN once in 60 s"),
+    ]),
+    Mutant("NR5", "a printed default changes without the prose", "docs::numbers", [
+        ("docs/without-grpc.md", "`max_wait` (10 s)", "`max_wait` (20 s)"),
+    ]),
 ]
