@@ -141,7 +141,8 @@ class Together:
     def acts(self, name, base, other):
         """Whether a value, set to something else, changes the manifests of a base, or is refused by its name."""
         base, other = self.number(base), self.number(other)
-        return name in self.refused.get(other, "") or other in self.shown and self.shown[other] != self.shown.get(base)
+        both = base in self.shown and other in self.shown
+        return name in self.refused.get(other, "") or both and self.shown[other] != self.shown[base]
 
 
 def check(deploy, helm, _program, problems):
@@ -159,8 +160,8 @@ def check(deploy, helm, _program, problems):
     # The next value of each leaf, while the ones before did not act.
     for turn in range(max(map(len, asked.values()))):
         tried = {name: (NEEDS.get(name, {}), merged(NEEDS.get(name, {}), found[turn])) for name, found in left.items() if turn < len(found)}
-        for base, other in tried.values():
-            together.number(base), together.number(other)
+        for values in (values for pair in tried.values() for values in pair):
+            together.number(values)
         said = together.render()
         if said:
             problems.add(f"helm template of all values together: {said}")

@@ -12,7 +12,7 @@ import tempfile
 import yaml
 
 import alerts
-from alerts import A, BUILD, DAY, GROWS, ROOT, SERVICE, of
+from alerts import A, BUILD, DAY, ROOT, SERVICE, of
 
 # What a threshold is multiplied by; and what 0 becomes, also where it is a time in seconds.
 UP, DOWN = 1.02, 0.98
@@ -58,10 +58,12 @@ def steady(metric, labels, above, below, at):
     return [(series(metric, labels, grown((LAST, above))), at, series(metric, labels, grown((LAST, below))))]
 
 
-def ratio(metric, bad, good, above, below, at, each=100):
-    """Two counters: how many of 1,000 are bad."""
-    return [(parts(above), at, parts(below)) for parts in [lambda share: (
-        series(metric, bad, grown((LAST, share * each / 1_000))) | series(metric, good, grown((LAST, (1_000 - share) * each / 1_000))))]]
+def ratio(metric, bad, good, above, below, at):
+    """Two counters: how many of 1,000 a minute are bad."""
+    def parts(share):
+        return series(metric, bad, grown((LAST, share))) | series(metric, good, grown((LAST, 1_000 - share)))
+
+    return [(parts(above), at, parts(below))]
 
 
 # Calls a minute; the pieces of bad ones, and of a little fewer; and when the page comes. In this order it is the last hour that
@@ -95,7 +97,7 @@ def memory(mb):
 
 
 def slow(of_thousand):
-    """Statements of which so many take longer than half a second."""
+    """Statements of which this number in 1,000 takes longer than half a second."""
     name, labels = "idempotency_ledger_store_statement_seconds_bucket", 'statement="insert",le='
     return {**series(name, f'{labels}"0.5"', grown((LAST, 1_000 - of_thousand))), **series(name, f'{labels}"1.0"', grown((LAST, 1_000))),
             **series(name, f'{labels}"+Inf"', grown((LAST, 1_000)))}
@@ -117,7 +119,6 @@ def named_other(labels, fired=None):
 
 
 RELEASES = "idempotency_ledger_releases_in_a_row"
-BEHIND = series("idempotency_ledger_purge_failures_total", A, f"0x{LAST}")
 # The alert; its edges: series, the first minute at which they fire, and series that do not fire then.
 EDGES = {
     "ClaimsBad": page("Claim"),
@@ -235,9 +236,8 @@ def check_one(name, text=None):
             if variant["alert"] not in seen], len(named) - 1
 
 
-# What a threshold is compared with: the alert, the factor of its number, the least and the most of the number that is shipped
-# that it may be, and the places that ship it.
 def shipped_memory():
+    """The places that limit the memory of a server, and the limits in bytes."""
     units = {"Mi": 1 << 20, "m": 1 << 20}
     places = {"deploy/helm/idempotency-ledger/values.yaml": r"limits:\s+memory: (\d+)(Mi)", "deploy/kubernetes/deployment.yaml": r"limits:\s+memory: (\d+)(Mi)",
               "deploy/compose.yaml": r"  server:\n(?:    .*\n|\n)*?    mem_limit: (\d+)(m)"}
