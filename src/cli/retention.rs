@@ -82,7 +82,7 @@ mod tests {
     fn purge_behind_is_reported_with_each_server() {
         let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
         let status = proto::GetRetentionStatusResponse {
-            due: 100_000,
+            due: 10_000,
             due_is_lower_bound: true,
             oldest_due_age: Some(prost_types::Duration { seconds: 7_260, nanos: 0 }),
             falling_behind: true,
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(
             lines(Output::plain(), &status),
             [
-                "at least 100000 entries wait for the purge, the oldest for 2h 1m",
+                "at least 10000 entries wait for the purge, the oldest for 2h 1m",
                 "the purge falls behind: more is due than it forgets",
                 "SERVER  LAST RUN  A SECOND  TOTAL  LAST ERROR",
                 "a       10s ago   12.3      5      10m ago: no space",

@@ -4394,7 +4394,7 @@ type GetRetentionStatusResponse struct {
 	// How many entries wait for the purge's first look: their retention may be over. Entries that it has looked at
 	// and kept, those that wait for a person among them, are looked at again later and are not counted.
 	Due int64 `protobuf:"varint,1,opt,name=due,proto3" json:"due,omitempty"`
-	// There are more than `due`: counting ends at 100,000.
+	// There are more than `due`: counting ends at 10,000.
 	DueIsLowerBound bool `protobuf:"varint,2,opt,name=due_is_lower_bound,json=dueIsLowerBound,proto3" json:"due_is_lower_bound,omitempty"`
 	// For how long the oldest of them has waited. Unset: none waits.
 	OldestDueAge *durationpb.Duration `protobuf:"bytes,3,opt,name=oldest_due_age,json=oldestDueAge,proto3" json:"oldest_due_age,omitempty"`

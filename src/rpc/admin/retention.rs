@@ -5,8 +5,9 @@ use crate::ledger::Operators;
 use crate::proto;
 use crate::wire::words::{duration, timestamp};
 
-/// The count of due entries stops here.
-const DUE_MAX: usize = 100_000;
+/// The count of due entries stops here. Each may be on a page that is read to see whether it is visible: counting up to 100,000
+/// touched 83,958 pages of a table of 20 million rows that was not vacuumed (`tests/prove rows`).
+const DUE_MAX: usize = 10_000;
 
 pub(super) async fn status(operators: &Operators) -> Result<proto::GetRetentionStatusResponse, Rejection> {
     let (reading, status) = operators.retention(DUE_MAX + 1).await?;

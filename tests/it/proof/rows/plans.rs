@@ -130,7 +130,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         case("turn", "purge_take", "60000000, 172800000000".to_owned(), 20),
         case("created", "created", "1, -1, 9223372036854775807, 500".to_owned(), 1_500),
         case("next to be created", "created_first", "1, 0".to_owned(), 20),
-        case("backlog", "backlog", "'{1,2}', '{0,0}', '{9223372036854775807,0}', 100000".to_owned(), 20_000),
+        case("backlog", "backlog", "'{1,2}', '{0,0}', '{9223372036854775807,0}', 10001".to_owned(), 20_000),
         case(
             "purge by keys",
             "purge",
