@@ -1,12 +1,14 @@
 package training;
 
 import com.google.gson.JsonParser;
+import com.rabbitmq.client.ConnectionFactory;
 import idempotencyledger.client.proto.ClaimRequest;
 import idempotencyledger.client.proto.LedgerServiceGrpc;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.StatusRuntimeException;
+import java.net.ConnectException;
 import java.sql.DriverManager;
 import java.time.Duration;
 import java.util.List;
@@ -43,6 +45,14 @@ public final class Training {
       producer.close(Duration.ZERO);
       consumer.subscribe(List.of("training"));
       consumer.poll(Duration.ofSeconds(1));
+    }
+    ConnectionFactory broker = new ConnectionFactory();
+    broker.setAutomaticRecoveryEnabled(false);
+    broker.setPort(1);
+    try {
+      broker.newConnection().close();
+    } catch (ConnectException expected) {
+      return;
     }
   }
 }
