@@ -1,0 +1,29 @@
+package rabbitmq;
+
+import com.rabbitmq.client.Connection;
+import com.rabbitmq.client.ConnectionFactory;
+import handler.Handler;
+import idempotencyledger.client.Ledger;
+import idempotencyledger.client.rabbitmq.QueueConsumer;
+
+/** A consumer of RabbitMQ. */
+public final class Main {
+  private Main() {}
+
+  public static void main(String[] arguments) throws Exception {
+    Handler handler = new Handler(arguments);
+    ConnectionFactory factory = new ConnectionFactory();
+    factory.setUri(handler.broker());
+    factory.setAutomaticRecoveryEnabled(false);
+    try (Connection connection = factory.newConnection();
+        Ledger ledger = handler.ledger()) {
+      new QueueConsumer(
+              ledger,
+              connection,
+              "orders",
+              (claim, message) -> handler.pay(claim, message.getBody()))
+          .concurrency(4)
+          .run(handler.stop()::requested);
+    }
+  }
+}
