@@ -13,7 +13,8 @@ public final class Main {
   public static void main(String[] arguments) throws Exception {
     Handler handler = new Handler(arguments);
     ConnectionFactory factory = new ConnectionFactory();
-    factory.setUri(handler.broker());
+    // The client takes an empty path for the name of a virtual host, and none for the default one.
+    factory.setUri(handler.broker().replaceFirst("/$", ""));
     factory.setAutomaticRecoveryEnabled(false);
     try (Connection connection = factory.newConnection();
         Ledger ledger = handler.ledger()) {
