@@ -14,16 +14,18 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONFORMANCE = HERE.parents[1] / "tests" / "conformance"
+TESTS = HERE.parents[1] / "tests"
+CONFORMANCE = TESTS / "conformance"
 VERSION = "1.28.0"
 TOOLS = HERE / "target" / "tools"
 JAR = TOOLS / f"google-java-format-{VERSION}-all-deps.jar"
 
 
 def sources() -> list[pathlib.Path]:
-    """What is written by hand, the subjects of the scenarios included."""
+    """What is written by hand, the subjects of the scenarios and the consumers of the brokers' tests included."""
     ours = [file for file in HERE.rglob("*.java") if not {"stubs", "target"} & set(file.relative_to(HERE).parts)]
-    return sorted([*ours, *(CONFORMANCE / "subjects" / "java").rglob("*.java"), *(CONFORMANCE / "examples" / "java").glob("*.java")])
+    folders = (CONFORMANCE / "subjects" / "java", CONFORMANCE / "examples" / "java", TESTS / "brokers" / "consumers" / "java")
+    return sorted([*ours, *(file for folder in folders for file in folder.rglob("*.java"))])
 
 
 def main() -> int:

@@ -47,8 +47,10 @@ CONSUMERS, POISON = 3, 2
 PATIENCE = 60  # seconds without another message that is finished: then some never will be
 RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
 # The package of each language, which a seeded bug copies.
-PACKAGES = {language: ROOT / "clients" / language for language in ("python", "go", "typescript")}
+PACKAGES = {language: ROOT / "clients" / language for language in ("python", "go", "typescript", "java")}
 PACKAGES["bridge"] = PACKAGES["go"]
+# Seconds that a consumer of a language needs until it processes: one that is killed sooner has processed nothing.
+STARTS = {"java": 2.0}
 
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
 
@@ -61,12 +63,13 @@ def package_of(language: str) -> pathlib.Path:
 class Run:
     """One broker with the consumers of one language."""
 
-    def __init__(self, running: Running, broker, address: str, program: list[str], package: pathlib.Path,
+    def __init__(self, running: Running, broker, address: str, language: str, program: list[str], package: pathlib.Path,
                  dice: random.Random) -> None:
         self.running, self.broker, self.address, self.dice = running, broker, address, dice
         self.program = [part.replace("{package}", str(package)) for part in program]
         self.sinks = Sinks(running.path / "sinks.db")
         self.admin = admin_pb2_grpc.AdminServiceStub(grpc.insecure_channel(address))
+        self.every = max(broker.every, STARTS.get(language.partition("-")[0], 0))
         self.kills = self.stops = self.pauses = self.restarts = 0
         self.environment = {**os.environ, "LEDGER_PACKAGE": str(package), "PYTHONPATH": os.pathsep.join(
             map(str, (package / "src", ROOT / "examples/consumer", HERE / "consumers")))}
@@ -138,7 +141,7 @@ class Run:
             assert time.monotonic() < changed + PATIENCE, f"unfinished: {sorted(left)[:10]}: {self.said()}"
             left = {id: messages[id] for id in now}
             if sum(kind == "payment" for kind in left.values()) > size // 10:
-                time.sleep(self.broker.every)
+                time.sleep(self.every)
                 self.harm()
             else:
                 time.sleep(0.5)
@@ -188,7 +191,7 @@ def one(binary: str, broker: str, language: str, program: list[str], size: int, 
         policies = running.path / "policies.toml"
         policies.write_text(POLICIES)
         _, address = running.serve(binary, None, "--config", policies)
-        run = Run(running, BROKERS[broker](running), address, program, package, random.Random(seed))
+        run = Run(running, BROKERS[broker](running), address, language, program, package, random.Random(seed))
         try:
             messages = run.play(size)
             run.finish()
@@ -213,7 +216,8 @@ def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed:
             continue
         with tempfile.TemporaryDirectory(prefix="ledger-brokers-") as folder:
             package = pathlib.Path(folder, "package")
-            shutil.copytree(package_of(language), package, ignore=shutil.ignore_patterns("build", "dist", "node_modules"))
+            left_out = shutil.ignore_patterns("build", "dist", "node_modules", "target")
+            shutil.copytree(package_of(language), package, ignore=left_out)
             file = package / bug["file"]
             text = file.read_text(encoding="utf-8")
             if text.count(bug["from"]) != 1:

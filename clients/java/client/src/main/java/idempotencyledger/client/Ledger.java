@@ -350,6 +350,15 @@ public final class Ledger implements AutoCloseable {
   }
 
   /**
+   * The consumer of this client.
+   *
+   * @return the group that processes, as given to {@link #builder}
+   */
+  public String consumer() {
+    return consumer;
+  }
+
+  /**
    * Whether no new delivery is taken any more, for readiness checks.
    *
    * @return true from the first {@code close} on

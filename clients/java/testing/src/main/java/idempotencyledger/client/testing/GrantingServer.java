@@ -14,6 +14,8 @@ import idempotencyledger.client.proto.FailRequest;
 import idempotencyledger.client.proto.FailResponse;
 import idempotencyledger.client.proto.LedgerServiceGrpc;
 import idempotencyledger.client.proto.Parked;
+import idempotencyledger.client.proto.ReleaseRequest;
+import idempotencyledger.client.proto.ReleaseResponse;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Server;
@@ -73,6 +75,12 @@ public final class GrantingServer extends LedgerServiceGrpc.LedgerServiceImplBas
   public void fail(FailRequest request, StreamObserver<FailResponse> to) {
     asked.add(request);
     answer(to, FailResponse.newBuilder().setAdvice(Advice.ADVICE_DEAD_LETTER).build());
+  }
+
+  @Override
+  public void release(ReleaseRequest request, StreamObserver<ReleaseResponse> to) {
+    asked.add(request);
+    answer(to, ReleaseResponse.newBuilder().setAdvice(Advice.ADVICE_RETRY_LATER).build());
   }
 
   private static <T> void answer(StreamObserver<T> to, T message) {

@@ -1,0 +1,118 @@
+package idempotencyledger.client.brokers.internal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+
+import idempotencyledger.client.ClosedException;
+import idempotencyledger.client.Handler;
+import idempotencyledger.client.Ledger;
+import idempotencyledger.client.brokers.Named;
+import idempotencyledger.client.brokers.NoIdException;
+import idempotencyledger.client.brokers.internal.Verdict.Kind;
+import idempotencyledger.client.proto.ReleaseRequest;
+import idempotencyledger.client.testing.GrantingServer;
+import io.grpc.Server;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class DeliveriesTest {
+  private static final Supplier<Named> NAME = () -> Named.of("orders", "1");
+  private static final Handler DONE = claim -> new byte[] {1};
+
+  private final GrantingServer service = new GrantingServer();
+  private Server server;
+  private Ledger ledger;
+  private Deliveries deliveries;
+
+  @BeforeEach
+  void start() throws Exception {
+    server = GrantingServer.start(service);
+    ledger = Ledger.builder("payments").endpoint("127.0.0.1:" + server.getPort()).build();
+    deliveries = new Deliveries(ledger, new Log("topic orders"));
+  }
+
+  @AfterEach
+  void stop() {
+    ledger.close();
+    server.shutdownNow();
+  }
+
+  private Kind process(Supplier<Named> name, Handler handler) {
+    return deliveries.process(name, new byte[] {7}, () -> false, handler).kind();
+  }
+
+  @Test
+  void completed_message_is_acknowledged_and_not_repeated() {
+    AtomicInteger effects = new AtomicInteger();
+    Handler handler = claim -> new byte[] {(byte) effects.incrementAndGet()};
+    assertEquals(Kind.ACK, process(NAME, handler));
+    assertEquals(Kind.ACK, process(NAME, handler));
+    assertEquals(1, effects.get());
+    assertNull(deliveries.failure());
+  }
+
+  @Test
+  void delivery_without_an_id_is_a_dead_letter_and_sends_nothing() {
+    Supplier<Named> none =
+        () -> {
+          throw new NoIdException("no header");
+        };
+    assertEquals(Kind.DEAD_LETTER, process(none, DONE));
+    assertEquals(0, service.asked.size());
+    assertNull(deliveries.failure());
+  }
+
+  @Test
+  void what_the_program_has_wrong_ends_the_run() {
+    IllegalArgumentException wrong = new IllegalArgumentException();
+    Supplier<Named> name =
+        () -> {
+          throw wrong;
+        };
+    assertEquals(Kind.NOT_BEGUN, process(name, DONE));
+    assertSame(wrong, deliveries.failure());
+  }
+
+  @Test
+  void error_of_a_handler_ends_the_run_after_its_claim_is_settled() {
+    Handler broken =
+        claim -> {
+          throw new StackOverflowError();
+        };
+    assertEquals(Kind.NOT_BEGUN, process(NAME, broken));
+    assertInstanceOf(StackOverflowError.class, deliveries.failure());
+    assertEquals(2, service.asked.size());
+  }
+
+  @Test
+  void closed_client_ends_the_run() {
+    ledger.close();
+    assertEquals(Kind.NOT_BEGUN, process(NAME, DONE));
+    assertInstanceOf(ClosedException.class, deliveries.failure());
+  }
+
+  @Test
+  void claim_that_arrives_too_late_is_given_back() {
+    AtomicInteger asked = new AtomicInteger();
+    Verdict verdict =
+        deliveries.process(NAME, new byte[0], () -> asked.incrementAndGet() > 1, DONE);
+    assertEquals(Kind.NOT_BEGUN, verdict.kind());
+    assertInstanceOf(ReleaseRequest.class, service.asked.get(1));
+  }
+
+  @Test
+  void interrupt_of_a_handler_does_not_reach_the_next_delivery() {
+    Handler interrupts =
+        claim -> {
+          Thread.currentThread().interrupt();
+          return null;
+        };
+    assertEquals(Kind.ACK, process(NAME, interrupts));
+    assertEquals(Kind.ACK, process(() -> Named.of("orders", "2"), DONE));
+  }
+}

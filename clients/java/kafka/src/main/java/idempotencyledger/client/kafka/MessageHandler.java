@@ -1,0 +1,19 @@
+package idempotencyledger.client.kafka;
+
+import idempotencyledger.client.Claim;
+import idempotencyledger.client.Handler;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+
+/** The effect of a message of Kafka. */
+@FunctionalInterface
+public interface MessageHandler {
+  /**
+   * Has the effect; returns when it has happened.
+   *
+   * @param claim the right to process the message
+   * @param message the message as it was read
+   * @return the result: see {@link Handler#handle}
+   * @throws Exception as {@link Handler#handle}
+   */
+  byte[] handle(Claim claim, ConsumerRecord<byte[], byte[]> message) throws Exception;
+}

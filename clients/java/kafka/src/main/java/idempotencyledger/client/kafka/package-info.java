@@ -1,0 +1,2 @@
+/** Kafka: a topic whose messages are each processed once. */
+package idempotencyledger.client.kafka;

@@ -1,0 +1,19 @@
+package idempotencyledger.client.rabbitmq;
+
+import com.rabbitmq.client.Delivery;
+import idempotencyledger.client.Claim;
+import idempotencyledger.client.Handler;
+
+/** The effect of a message of RabbitMQ. */
+@FunctionalInterface
+public interface MessageHandler {
+  /**
+   * Has the effect; returns when it has happened.
+   *
+   * @param claim the right to process the message
+   * @param message the message as it was delivered; the adapter acknowledges it
+   * @return the result: see {@link Handler#handle}
+   * @throws Exception as {@link Handler#handle}
+   */
+  byte[] handle(Claim claim, Delivery message) throws Exception;
+}

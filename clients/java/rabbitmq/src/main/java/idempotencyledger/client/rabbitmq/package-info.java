@@ -1,0 +1,2 @@
+/** RabbitMQ: a queue whose messages are each processed once. */
+package idempotencyledger.client.rabbitmq;
