@@ -27,11 +27,15 @@ def chart(release):
     return f"{NAME}-{release.version}-chart.tgz", pack.tar_gz(entries, release.epoch)
 
 
-def crate(release):
-    """As `cargo package` makes it, which gives all files one instant of its own."""
-    subprocess.run(["cargo", "package", "--locked", "--no-verify", "--quiet", "--target-dir", BUILT], cwd=ROOT, check=True)
-    name = f"{NAME}-{release.version}.crate"
-    return name, (BUILT / "package" / name).read_bytes()
+def crates(release):
+    """The server's and that of its rules, as `cargo package` makes them, which gives all files one instant of its own."""
+    rules = tomllib.loads((ROOT / "src" / "domain" / "Cargo.toml").read_text())["package"]
+    if rules["version"] != release.version:
+        raise SystemExit(f"release/build: src/domain/Cargo.toml must have the version {release.version}, as Cargo.toml does")
+    subprocess.run(["cargo", "package", "--workspace", "--locked", "--no-verify", "--quiet", "--target-dir", BUILT], cwd=ROOT, check=True)
+    for package in (NAME, rules["name"]):
+        name = f"{package}-{release.version}.crate"
+        yield name, (BUILT / "package" / name).read_bytes()
 
 
 def proto(release):
@@ -125,6 +129,6 @@ def packages(release):
         yield archive(release, architecture)
         yield sbom(release, architecture)
     yield chart(release)
-    yield crate(release)
+    yield from crates(release)
     yield proto(release)
     yield notes(release)
