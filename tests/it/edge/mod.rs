@@ -9,6 +9,7 @@ mod refused;
 mod resets;
 mod shape;
 mod silence;
+mod slow_reader;
 
 use std::process::{Command, Stdio};
 
