@@ -161,9 +161,9 @@ step_clients() {
     need_venv
     build_as_tested
     binary=$(server_binary)
-    tests/prove clients --checks --rotate 2
+    tests/prove clients --checks --rotate 1
     tests/prove clients --rotate 2 --binary "$binary"
-    tests/prove clients --bugs --rotate 2 --binary "$binary"
+    tests/prove clients --bugs --rotate 1 --binary "$binary"
 }
 
 # Alone: many processes are stopped for a little longer than their leases.

@@ -43,7 +43,9 @@ class Ran:
 
 
 def target_of(name):
-    """Unit tests if only `src` has a module of this name, else integration tests."""
+    """Unit tests if only `src` has a module of this name, else integration tests; nothing for a command."""
+    if name in COMMANDS:
+        return None
     if name == "interleavings":
         return SHUTTLE
     if name.startswith("domain::"):
@@ -58,7 +60,7 @@ class Suite:
 
     def __init__(self, copy, name):
         self.copy, self.name = copy, name
-        self.target = None if name in COMMANDS else target_of(name)
+        self.target = target_of(name)
         self.tests = None
         kind = "command" if self.target is None else "-".join(self.target).strip("-")
         self.kept = copy.built / "unchanged" / kind
