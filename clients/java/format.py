@@ -22,7 +22,7 @@ JAR = TOOLS / f"google-java-format-{VERSION}-all-deps.jar"
 
 
 def sources() -> list[pathlib.Path]:
-    """What is written by hand, the subjects of the scenarios and the consumers of the brokers' tests included."""
+    """The hand-written files, with the subjects of the scenarios and the consumers of the brokers' tests."""
     ours = [file for file in HERE.rglob("*.java") if not {"stubs", "target"} & set(file.relative_to(HERE).parts)]
     folders = (CONFORMANCE / "subjects" / "java", CONFORMANCE / "examples" / "java", TESTS / "brokers" / "consumers" / "java")
     return sorted([*ours, *(file for folder in folders for file in folder.rglob("*.java"))])

@@ -298,7 +298,8 @@ impl ConnectionAccount {
         self.cut.is_cancelled()
     }
 
-    /// What is counted of the connection. Headers are not: those that the socket has not taken end with it.
+    /// Returns the counts of the connection that are not zero, without those of headers: headers that the socket has not taken end with
+    /// the connection.
     fn still_counted(&self) -> StillCounted {
         let mut left = StillCounted::default();
         left.note("open calls of a connection", self.open.calls());

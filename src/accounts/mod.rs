@@ -136,7 +136,7 @@ impl Accounts {
         move || server.upgrade().map_or(0, |server| server.answers.bytes() + server.headers.bytes())
     }
 
-    /// What is counted of clients, once all of their connections have ended.
+    /// Returns the counts of clients that are not zero, after all connections have ended.
     pub(crate) fn still_counted(&self) -> StillCounted {
         let mut left = self.0.still_counted().clone();
         left.note("connections with an account", self.0.connections().len());

@@ -1,4 +1,4 @@
-//! What is still counted although nothing can hold it any more. Whatever is counted of clients (bytes, calls, connections, places)
+//! Counts that are not zero although nothing can hold anything any more. Each count of clients (bytes, calls, connections, places)
 //! is returned by the guard that took it. A count that is left when its last holder is gone is a mistake of this program, and
 //! would refuse callers until the process ends: so it is looked for where a connection and where the server ends.
 

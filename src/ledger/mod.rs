@@ -381,7 +381,7 @@ impl Ledger {
         self.inner.room.drain();
     }
 
-    /// What is counted of calls, once all of them have been answered.
+    /// Returns the counts of calls that are not zero, after all calls have been answered.
     pub(crate) fn still_counted(&self) -> StillCounted {
         let mut left = StillCounted::default();
         self.inner.queue.still_counted(&mut left);

@@ -46,7 +46,7 @@ impl ConnectionPermits {
         ConnectionPermits { max: connections_max, all, by_address }
     }
 
-    /// What is counted of connections, once all of them have ended.
+    /// Returns the counts of connections that are not zero, after all connections have ended.
     pub(crate) fn still_counted(&self) -> StillCounted {
         let mut left = StillCounted::default();
         left.note("permits of connections", self.max.saturating_sub(self.all.available_permits()));

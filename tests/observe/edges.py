@@ -221,7 +221,7 @@ def rules_of(name, text=None):
 
 
 def check_one(name, text=None):
-    """What is wrong with the edges of an alert; and how often one of its numbers was moved."""
+    """The faults of the edges of an alert; and how often one of its numbers was moved."""
     if name not in EDGES:
         return [f"{alerts.PREFIX}{name} has no edges in tests/observe/edges.py"], 0
     needed, rule = rules_of(name, text)
@@ -281,7 +281,7 @@ def unseen():
 
 
 def check():
-    """What is wrong, the number of edges, and how often a number of a rule was moved."""
+    """The faults, the number of edges, and how often a number of a rule was moved."""
     problems, moves = limits(), 0
     names = [name.removeprefix(alerts.PREFIX) for name in alerts.alerts()]
     problems += [f"{name} has edges, and is not an alert" for name in EDGES if name not in names]

@@ -26,7 +26,7 @@ impl HttpWaits {
         Arc::new(HttpWaits { count: AtomicUsize::new(0), max: connections_max / 2, by_address })
     }
 
-    /// What is counted of calls that wait by HTTP/1.1, once all of them have ended.
+    /// Returns the counts of waiting HTTP/1.1 calls that are not zero, after all of these calls have ended.
     pub(crate) fn still_counted(&self) -> StillCounted {
         let mut left = StillCounted::default();
         left.note("waiting calls of HTTP/1.1", self.count.load(Relaxed));

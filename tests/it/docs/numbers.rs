@@ -73,7 +73,7 @@ fn rows(table: &str) -> (BTreeMap<&str, Vec<Row<'_>>>, Vec<String>) {
     (rows, wrong)
 }
 
-/// What is wrong with the quantities of a page and its rows.
+/// The faults of the quantities of a page and of its rows.
 fn faults(page: &str, text: &str, rows: &[Row<'_>]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut is_needed = vec![false; rows.len()];

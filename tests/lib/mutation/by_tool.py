@@ -17,7 +17,7 @@ from mutation.results import record  # noqa: E402
 LISTED = ROOT / "tests/lib/mutation/equivalent.tsv"
 OUTPUT = ROOT / "target" / "mutations"
 RULES = "domain"
-# What is mutated, and which tests may notice it.
+# The mutated files of each room, and the tests that may notice a mutation.
 ROOMS = {
     RULES: ("src/domain/**/*.rs", ["--package", "idempotency-ledger-domain"], ["--lib", "--test", "rules"]),
     "identity": ("src/identity/**/*.rs", ["--package", "idempotency-ledger"], ["--", "identity::"]),

@@ -57,7 +57,7 @@ export function textOf(error: unknown): string {
   return text.replace(/\s+/g, ' ').slice(0, TEXT_MAX);
 }
 
-/** Read anew each time: the compiler takes a property that was false for one that stays so. */
+/** Reads the property again each time: the compiler assumes that a property that was false stays false. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }

@@ -21,7 +21,7 @@ pub(super) struct Value {
     is_time: bool,
 }
 
-/// What is wrong with the source of a quantity.
+/// The faults of the source of a quantity.
 pub(super) fn fits(quantity: &Quantity, source: &str) -> Result<(), String> {
     let (first, rest) = source.split_once(' ').unwrap_or((source, ""));
     match (first, rest) {

@@ -40,7 +40,7 @@ fn age(now: StoreTime, since: StoreTime) -> i64 {
     age - age.rem_euclid(1_000)
 }
 
-/// What is counted of one namespace.
+/// The counts of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// The number of entries of each kind, and the age of the oldest one in microseconds, except of COMPLETED.

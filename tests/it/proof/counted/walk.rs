@@ -49,7 +49,7 @@ const BEGINNING: [(usize, &str, &[Act]); 13] = [
 ];
 const AGAIN: Act = Act::Fail(FailureKind::Retryable);
 
-/// What is done with an entry.
+/// A step of the walk: a change of an entry.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Claim,

@@ -169,7 +169,7 @@ final class Partitions {
     return steer;
   }
 
-  /** What is done and not committed, never past a message that is not done. */
+  /** The offsets of done, uncommitted messages, never past one that is not done. */
   synchronized Map<TopicPartition, OffsetAndMetadata> offsets() {
     Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
     for (Partition partition : assigned.values()) {
