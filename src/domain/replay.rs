@@ -40,10 +40,12 @@ impl ReplayRun {
         self.closed_at.map_or(self.ends_at, |closed| closed.min(self.ends_at))
     }
 
-    /// Its standing.
+    /// Its standing. A closed run has ended for every claim, whatever the clock reads: a claim may be judged by a reading that is a
+    /// little older than the close, and would then be acknowledged as suppressed.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        Standing::Known { mode: self.mode, end: self.end() }
+        let end = if self.closed_at.is_some() { StoreTime(0) } else { self.ends_at };
+        Standing::Known { mode: self.mode, end }
     }
 }
 

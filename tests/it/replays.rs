@@ -18,6 +18,7 @@ on_all_stores!(
     what_holds_grants_back_holds_a_suppressing_run_back,
     a_rebuilding_run_is_deduplicated_by_itself,
     a_closed_run_grants_nothing_more_and_answers_what_is_done,
+    close_is_in_force_for_the_next_claim_by_an_older_reading_of_the_clock,
     a_policy_that_forbids_replays_by_now_grants_nothing_more,
     a_settlement_that_forgets_its_run_changes_nothing_and_wakes_nobody,
     an_import_is_never_of_a_run,
@@ -271,6 +272,18 @@ async fn a_closed_run_grants_nothing_more_and_answers_what_is_done(kind: Kind) {
         acquired(&server.client.claim(claim("c", "new")).await.unwrap().into_inner());
         server.stop().await;
     }
+}
+
+/// The server judges a claim in a suppressing run by its last reading of the store's clock, which here is an hour older than the
+/// close.
+async fn close_is_in_force_for_the_next_claim_by_an_older_reading_of_the_clock(kind: Kind) {
+    let mut server = server(kind, proto::ReplayMode::Suppress).await;
+    server.admin.create_replay_run(creates("r")).await.unwrap();
+    assert_eq!(told(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
+    server.at.set_clock(server.at.now() + Span::from_secs(3_600)).await;
+    server.admin.close_replay_run(closes("r")).await.unwrap();
+    assert_eq!(told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+    server.stop().await;
 }
 
 async fn a_policy_that_forbids_replays_by_now_grants_nothing_more(kind: Kind) {

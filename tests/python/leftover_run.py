@@ -205,7 +205,8 @@ def closed_amid(world, name, case, late):
     world.close(name)
     asyncio.run(publish(world.url, [cloud_event(one) for one in late], name))
     wait_for(f"{name}: every message is refused", lambda: world.metrics(name).get("refused", 0) >= MESSAGES, WITHIN)
-    assert world.metrics(name)["suppressed"] == MESSAGES and world.left(name) == MESSAGES
+    suppressed, left = world.metrics(name)["suppressed"], world.left(name)
+    assert (suppressed, left) == (MESSAGES, MESSAGES), f"{name}: {suppressed} suppressed, {left} left of {MESSAGES}"
     assert world.refusal(name, RUN) == (CLOSED, "RETRY_LATER")
     world.stop(name)
     world.start(name, "")
