@@ -20,7 +20,7 @@ pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &
     let Some(entry) = entry else {
         return absent(key, claim, context);
     };
-    if mismatch(entry, claim, context) {
+    if mismatch(entry, &claim.fingerprint, context.policy) {
         return verdict(Verdict::FingerprintMismatch {
             expected: entry.fingerprint.clone(),
             presented: claim.fingerprint.clone(),
@@ -39,12 +39,23 @@ fn verdict(verdict: Verdict) -> Decision {
     Decision::read(Ok(Reply::Verdict(verdict)))
 }
 
-fn mismatch(entry: &Entry, claim: &Claim, context: &Context<'_>) -> bool {
-    context.policy.fingerprint != FingerprintMode::Ignore
+/// Whether this fingerprint is another one than the pinned one.
+pub(super) fn mismatch(entry: &Entry, presented: &Bytes, policy: &Policy) -> bool {
+    policy.fingerprint != FingerprintMode::Ignore
         && !entry.unpinned
         && !entry.fingerprint.is_empty()
-        && !claim.fingerprint.is_empty()
-        && entry.fingerprint != claim.fingerprint
+        && !presented.is_empty()
+        && entry.fingerprint != *presented
+}
+
+/// How much of the past a message without an entry may be of, if it is older than that.
+pub(super) fn outside_window(
+    occurred_at: Option<StoreTime>,
+    context: &Context<'_>,
+) -> Option<(Span, StoreTime)> {
+    let occurred_at = occurred_at?;
+    let window_start = (context.now - context.policy.retention).max(context.policy.window_floor);
+    (occurred_at <= window_start).then(|| (context.now - window_start, occurred_at))
 }
 
 /// No entry: the message is new, unless it is so old that its entry may have been purged.
@@ -61,11 +72,9 @@ fn absent(key: &Key, claim: &Claim, context: &Context<'_>) -> Decision {
     }
     // A run replays messages that may be older than every retention: a run deduplicates in its own namespace,
     // without a window.
-    if let Some(occurred_at) = claim.occurred_at.filter(|_| policy.run == Standing::Live) {
-        let window_start = (context.now - policy.retention).max(policy.window_floor);
-        if occurred_at <= window_start {
-            return verdict(Verdict::OutsideWindow { window: context.now - window_start, occurred_at });
-        }
+    let occurred_at = claim.occurred_at.filter(|_| policy.run == Standing::Live);
+    if let Some((window, occurred_at)) = outside_window(occurred_at, context) {
+        return verdict(Verdict::OutsideWindow { window, occurred_at });
     }
     claim.traceparent.clone_into(&mut blank.traceparent);
     grant(&blank, claim, context)
@@ -314,8 +323,12 @@ pub(super) fn inside_until(claim: &Claim, policy: &Policy) -> StoreTime {
     if policy.run != Standing::Live {
         return policy.run.grants_until();
     }
-    let last = |occurred_at: StoreTime| occurred_at + policy.retention - Span(1);
-    claim.occurred_at.map_or(StoreTime::MAX, last)
+    inside_window_until(claim.occurred_at, policy)
+}
+
+/// The last instant at which a message of this age that has no entry is inside the window.
+pub(super) fn inside_window_until(occurred_at: Option<StoreTime>, policy: &Policy) -> StoreTime {
+    occurred_at.map_or(StoreTime::MAX, |occurred_at| occurred_at + policy.retention - Span(1))
 }
 
 /// Whether a claim may be inserted optimistically, without loading its entry first: nothing but an entry or
@@ -335,7 +348,9 @@ pub fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool
             occurred_at > now - policy.retention + MARGIN && occurred_at > policy.window_floor
         }
     };
-    inside && lacks(claim, policy).is_none() && held_back(policy, now.unwrap_or_default()).is_none()
+    inside
+        && lacks(&claim.fingerprint, claim.occurred_at, policy).is_none()
+        && held_back(policy, now.unwrap_or_default()).is_none()
 }
 
 #[cfg(test)]
@@ -365,6 +380,7 @@ mod tests {
                 fingerprint: Bytes::new(),
                 occurred_at: made,
                 traceparent: String::new(),
+                handed_out: false,
             };
             assert_eq!(guessable(&claim, &Policy::default(), clock), guessed, "{made:?} {clock:?}");
             let disabled = Policy { disabled: true, ..Policy::default() };

@@ -42,6 +42,8 @@ pub struct Claim {
     pub occurred_at: Option<StoreTime>,
     /// The trace context of this attempt; empty if there is none.
     pub traceparent: String,
+    /// The ledger hands the message out: what the policy demands of every claim was demanded of its Store.
+    pub handed_out: bool,
 }
 
 /// What a settlement does.

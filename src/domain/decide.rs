@@ -13,17 +13,21 @@ pub fn decide(key: &Key, entry: Option<&Entry>, command: &Command, context: &Con
         Command::Lookup => lookup::decide(entry, context),
     };
     if let Some(next) = &mut decision.write {
-        // A key that is granted again after its entry was purged or deleted never gets a version that it had before: what
-        // was decided on its old row cannot overwrite the new one.
-        next.version = entry.map_or_else(|| context.first_version(), |old| old.version + 1);
+        next.version = next_version(entry, context);
         // A refused settlement only marks a past attempt: neither the entry's state nor its retention depends on
         // that.
         if decision.answer.is_ok() {
             next.updated_at = context.now;
-            next.retain_until = super::retention::retain_until(next, context.policy);
+            super::retention::set_ends(next, context.policy);
         }
     }
     decision
+}
+
+/// The version of what is written in place of this entry. A key that is granted again after its entry was purged or deleted never
+/// gets a version that it had before: what was decided on its old row cannot overwrite the new one.
+pub(super) fn next_version(entry: Option<&Entry>, context: &Context<'_>) -> i64 {
+    entry.map_or_else(|| context.first_version(), |old| old.version + 1)
 }
 
 /// What a command is answered whatever the entry of its key is; `None` if the entry decides.

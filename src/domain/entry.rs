@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::body::Body;
 use super::{Key, OnExpiry, Policy, Span, StoreTime};
 
 /// How many past attempts an entry remembers.
@@ -82,6 +83,8 @@ pub enum ClosedBy {
     OperatorPark,
     /// An operator redrove, resolved or imported the entry; a claim that it had is forgotten.
     Operator,
+    /// There was no claim yet: the message was stored.
+    Store,
 }
 
 /// Who made a claim. *The same claim* means that all three fields are equal.
@@ -187,6 +190,10 @@ pub struct Entry {
     pub result: Bytes,
     /// Complete's result was too large, and was not stored. Only where the entry is `Completed` and `result` empty.
     pub result_dropped: bool,
+    /// What is kept of the message; `None` if it was never stored.
+    pub body: Option<Body>,
+    /// When the message is erased; `None` if none is kept, or it is still needed.
+    pub erase_at: Option<StoreTime>,
     /// Until when the entry answers at least; `None` if it is kept until a person acts.
     pub retain_until: Option<StoreTime>,
     /// When the entry was first stored.
@@ -233,6 +240,8 @@ impl Entry {
             unpinned: false,
             result: Bytes::new(),
             result_dropped: false,
+            body: None,
+            erase_at: None,
             retain_until: None,
             created_at: now,
             updated_at: now,
@@ -259,7 +268,8 @@ impl Entry {
             | ClosedBy::Release
             | ClosedBy::Expiry
             | ClosedBy::OperatorPark
-            | ClosedBy::Operator => (self.closed_by, self.closed_at.unwrap_or(now)),
+            | ClosedBy::Operator
+            | ClosedBy::Store => (self.closed_by, self.closed_at.unwrap_or(now)),
         };
         let failed = matches!(outcome, ClosedBy::FailRetryable | ClosedBy::FailTerminal | ClosedBy::FailPark);
         // A released attempt was given back: the next attempt has the same number.
@@ -368,6 +378,7 @@ impl Entry {
         self.closed_at = self.closed_at.map(shift);
         self.parked_at = self.parked_at.map(shift);
         self.retain_until = self.retain_until.map(shift);
+        self.erase_at = self.erase_at.map(shift);
         self.created_at = shift(self.created_at);
         self.updated_at = shift(self.updated_at);
         self

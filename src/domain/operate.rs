@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::body::Body;
 use super::clock_fault::ClockFault;
 use super::context::Context;
 use super::entry::{ClosedBy, Entry, ParkCause, State};
@@ -182,7 +183,7 @@ pub fn operate(
     };
     next.version = entry.version + 1;
     next.updated_at = context.now;
-    next.retain_until = retention::retain_until(&next, context.policy);
+    retention::set_ends(&mut next, context.policy);
     Ok(Changed::Entry(Box::new(next)))
 }
 
@@ -217,7 +218,7 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
     next.closed_by = ClosedBy::Operator;
     next.closed_at = Some(context.now);
     next.version = context.first_version();
-    next.retain_until = retention::retain_until(&next, context.policy);
+    retention::set_ends(&mut next, context.policy);
     Ok(Changed::Entry(Box::new(next)))
 }
 
@@ -250,6 +251,12 @@ fn second_effect_near(entry: &Entry, now: StoreTime) -> Option<&'static str> {
 
 /// Why Delete needs force: the effect happened, or may have happened.
 fn effect_possible(entry: &Entry) -> Option<&'static str> {
+    if entry.body == Some(Body::Kept) && entry.state != State::Completed {
+        return Some(
+            "the ledger keeps its message, which was acknowledged to the broker: once it is deleted no consumer processes it; \
+             `force` deletes it all the same",
+        );
+    }
     (entry.state == State::Completed || entry.effect_doubtful()).then_some(
         "its effect happened, or may have happened: once it is deleted a later delivery is new and has its effect \
          again; `force` deletes it all the same",
@@ -272,7 +279,8 @@ fn not_forgettable(entry: &Entry, clock: Clock) -> Option<Rejection> {
     if let Some(fault) = clock.fault {
         return Some(fault.refusal());
     }
-    (!retention::forgettable(entry, clock.for_tokens)).then(too_recent)
+    let stored_lately = entry.body.is_some() && entry.updated_at + retention::SETTLED > clock.now;
+    (stored_lately || !retention::forgettable(entry, clock.for_tokens)).then(too_recent)
 }
 
 pub(super) fn too_recent() -> Rejection {
@@ -312,6 +320,8 @@ fn redrive(entry: &Entry, drop_fingerprint: bool, context: &Context<'_>) -> Entr
     next.effect_unknown |= entry.unsettled();
     if drop_fingerprint {
         next.fingerprint = Bytes::new();
+        // The message that is stored has the fingerprint that was wrong: only a new delivery brings another one.
+        next.body = entry.body.map(|_| Body::Erased);
     }
     next
 }

@@ -73,6 +73,9 @@ patch! {
     occurred_at: OccurredAtMode => occurred_at;
     replay: ReplayMode => replay;
     result_bytes_max: i32 => result_bytes_max;
+    inbox: bool => inbox;
+    message_retention: Span => message_retention;
+    backlog_max_age: Span => backlog_max_age;
 }
 
 impl PolicyPatch {

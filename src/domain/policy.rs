@@ -125,6 +125,12 @@ pub struct Policy {
     pub replay: ReplayMode,
     /// The largest result that is stored, in bytes; 0 for the server's bound, which no policy exceeds.
     pub result_bytes_max: i32,
+    /// Whether messages are stored, to be acknowledged before they are processed.
+    pub inbox: bool,
+    /// How long a message is kept after it was completed.
+    pub message_retention: Span,
+    /// How long the oldest message may be due before no more are stored; zero for no limit.
+    pub backlog_max_age: Span,
     /// Messages made at or before this instant may have been purged. Only grows.
     #[serde(skip)]
     pub window_floor: StoreTime,
@@ -141,6 +147,9 @@ pub struct Policy {
     /// no new grants. `None` if no hold is in force.
     #[serde(skip)]
     pub held_by: Option<Arc<str>>,
+    /// The messages that are stored wait for too long, or take too many bytes: no more are stored.
+    #[serde(skip)]
+    pub backlog_full: bool,
 }
 
 /// The shortest lease.
@@ -181,11 +190,15 @@ impl Default for Policy {
             occurred_at: OccurredAtMode::Optional,
             replay: ReplayMode::Forbid,
             result_bytes_max: 0,
+            inbox: false,
+            message_retention: Span::ZERO,
+            backlog_max_age: Span::from_days(7),
             window_floor: StoreTime(0),
             doubt: Doubt::None,
             run: Standing::Live,
             replays_until: StoreTime(0),
             held_by: None,
+            backlog_full: false,
         }
     }
 }
@@ -274,6 +287,8 @@ impl Policy {
         let abandoned_min = self.retention.max(self.max_redelivery_window);
         within("abandoned_retention", self.abandoned_retention, abandoned_min, RETENTION_MAX);
         within("result_retention", self.result_retention, Span::ZERO, self.retention);
+        within("message_retention", self.message_retention, Span::ZERO, self.retention);
+        within("backlog_max_age", self.backlog_max_age, Span::ZERO, RETENTION_MAX);
         within("max_redelivery_window", self.max_redelivery_window, Span::ZERO, RETENTION_MAX);
         if !(1.0..=100.0).contains(&self.backoff.multiplier) {
             wrong("backoff.multiplier", format!("is {}, must be 1 to 100", self.backoff.multiplier));

@@ -1,6 +1,8 @@
 //! Preconditions of a claim: what is answered before its entry is looked at (demands of the policy, the key's
 //! replay run), and what stops a grant. See docs/contract.md, sections 4 and 8.
 
+use bytes::Bytes;
+
 use super::command::Claim;
 use super::hold::held_consumers;
 use super::policy::{Doubt, FingerprintMode, OccurredAtMode, ReplayMode};
@@ -11,7 +13,8 @@ use super::{Key, Policy, StoreTime};
 
 /// What a claim is answered whatever its entry is; `None` if the entry decides.
 pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: StoreTime) -> Option<Answer> {
-    if let Some(rejection) = lacks(claim, policy) {
+    let demanded = || lacks(&claim.fingerprint, claim.occurred_at, policy);
+    if let Some(rejection) = (!claim.handed_out).then(demanded).flatten() {
         return Some(Err(rejection));
     }
     match policy.run {
@@ -30,16 +33,20 @@ pub(super) fn without_entry(key: &Key, claim: &Claim, policy: &Policy, now: Stor
     }
 }
 
-/// The refusal of a claim that lacks what the policy demands of every claim; `None` if it lacks nothing. While
-/// the policy is in doubt it is refused for that, since the demand may not be in force.
-pub(super) fn lacks(claim: &Claim, policy: &Policy) -> Option<Rejection> {
+/// The refusal of a claim, or of a message to store, that lacks what the policy demands of every one; `None` if it lacks nothing.
+/// While the policy is in doubt it is refused for that, since the demand may not be in force.
+pub(super) fn lacks(
+    fingerprint: &Bytes,
+    occurred_at: Option<StoreTime>,
+    policy: &Policy,
+) -> Option<Rejection> {
     let wrong = |field: &str, text: &str| Violation { field: field.into(), description: text.into() };
     let mut violations = Vec::new();
-    if policy.fingerprint == FingerprintMode::Require && claim.fingerprint.is_empty() {
+    if policy.fingerprint == FingerprintMode::Require && fingerprint.is_empty() {
         let text = "is empty, but the consumer's policy requires one: send a digest of the payload";
         violations.push(wrong("fingerprint", text));
     }
-    if policy.occurred_at == OccurredAtMode::Require && claim.occurred_at.is_none() {
+    if policy.occurred_at == OccurredAtMode::Require && occurred_at.is_none() {
         let text = "is unset, but the consumer's policy requires it: send the instant at which the producer made \
                     the message, such as the `time` of a CloudEvent";
         violations.push(wrong("occurred_at", text));
@@ -105,6 +112,12 @@ pub(super) fn refusal(reason: Reason) -> Rejection {
     } else if reason == Reason::EntryUnreadable {
         "the next token of this key would not be below 2^53: the stored token or the store's clock is damaged; nothing \
          was changed: an operator must look, see \"A damaged row\" in docs/runbooks.md"
+    } else if reason == Reason::InboxOff {
+        "the consumer's policy does not have `inbox`, so that its messages are not stored: let the broker deliver them, or have an \
+         operator switch the inbox on (SetPolicy)"
+    } else if reason == Reason::BacklogFull {
+        "the messages that are stored wait for too long (backlog_max_age), or take too many bytes (inbox_bytes_max); nothing was \
+         stored: the message stays with its broker; start workers that call ClaimNext"
     } else {
         "the consumer's policy forbids replays by now, so nothing more is granted in this run: stop the replay"
     };

@@ -58,6 +58,8 @@ reasons! {
     KeyCollision = "KEY_COLLISION",
     EntryUnreadable = "ENTRY_UNREADABLE",
     PolicyUnreadable = "POLICY_UNREADABLE",
+    InboxOff = "INBOX_OFF",
+    BacklogFull = "BACKLOG_FULL",
     Internal = "INTERNAL",
     Unimplemented = "UNIMPLEMENTED",
 }

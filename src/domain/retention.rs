@@ -1,7 +1,7 @@
 //! Retention: how long an entry is remembered, and when it may be forgotten.
 
 use super::policy::Doubt;
-use super::{Entry, OnExpiry, Policy, Span, State, StoreTime, Terms};
+use super::{Body, Entry, OnExpiry, Policy, Span, State, StoreTime, Terms};
 
 /// How much longer than promised every entry is kept: for producers whose clocks run ahead, and for policy
 /// changes in progress.
@@ -30,6 +30,9 @@ fn basis(entry: &Entry, rules: &Terms) -> Option<(StoreTime, Span)> {
         (!entry.effect_marked()).then_some((latest, rules.abandoned_retention))
     };
     match entry.state {
+        State::Received | State::FailedRetryable | State::InProgress if entry.body == Some(Body::Kept) => {
+            None
+        }
         State::Completed => Some((entry.closed_at.unwrap_or(entry.updated_at), rules.retention)),
         State::FailedTerminal => Some((entry.closed_at.unwrap_or(entry.updated_at), rules.failed_retention)),
         State::Received | State::FailedRetryable => abandoned(entry.updated_at),
@@ -49,6 +52,26 @@ fn basis(entry: &Entry, rules: &Terms) -> Option<(StoreTime, Span)> {
 #[must_use]
 pub(super) fn retain_until(entry: &Entry, policy: &Policy) -> Option<StoreTime> {
     promised(entry, &Terms::of(policy))
+}
+
+/// When the message of the entry is erased: `message_retention` after its completion; with the entry, where it was given up.
+/// `None` if none is kept, or it is still needed.
+#[must_use]
+pub(super) fn erase_at(entry: &Entry, policy: &Policy) -> Option<StoreTime> {
+    if entry.body != Some(Body::Kept) {
+        return None;
+    }
+    match entry.state {
+        State::Completed => Some(entry.closed_at.unwrap_or(entry.updated_at) + policy.message_retention),
+        State::FailedTerminal => retain_until(entry, policy),
+        State::Received | State::FailedRetryable | State::InProgress | State::Parked(_) => None,
+    }
+}
+
+/// Sets the instants that follow from the rest of the entry and from the policy, after each change.
+pub(super) fn set_ends(entry: &mut Entry, policy: &Policy) {
+    entry.retain_until = retain_until(entry, policy);
+    entry.erase_at = erase_at(entry, policy);
 }
 
 /// The value of `retain_until` where the policy has not changed since the grant: it follows from the other

@@ -116,7 +116,7 @@ fn complete(entry: &Entry, result: &Bytes, left_out: bool, context: &Context<'_>
             let alert = Some("a holder completes what it had failed for good");
             return Decision::read(Err(closed(entry).alerting(alert)));
         }
-        ClosedBy::Operator => return Decision::read(Err(closed(entry))),
+        ClosedBy::Operator | ClosedBy::Store => return Decision::read(Err(closed(entry))),
     };
     let mut next = entry.clone();
     if entry.closed_by == ClosedBy::Release {
@@ -154,6 +154,7 @@ fn fail(
         (
             ClosedBy::Complete
             | ClosedBy::Operator
+            | ClosedBy::Store
             | ClosedBy::Release
             | ClosedBy::FailRetryable
             | ClosedBy::FailPark
@@ -213,7 +214,8 @@ fn release(entry: &Entry, delay: Span, unpin: bool, context: &Context<'_>) -> De
         | ClosedBy::FailPark
         | ClosedBy::Expiry
         | ClosedBy::OperatorPark
-        | ClosedBy::Operator => return Decision::read(Err(closed(entry))),
+        | ClosedBy::Operator
+        | ClosedBy::Store => return Decision::read(Err(closed(entry))),
     }
     let mut next = entry.clone();
     close(&mut next, State::Received, ClosedBy::Release, context);
@@ -372,6 +374,7 @@ mod tests {
                     fingerprint: Bytes::new(),
                     occurred_at: None,
                     traceparent: String::new(),
+                    handed_out: false,
                 }),
                 Step::Release => settle(Settle::Release { delay: Span::ZERO, unpin: false }),
                 Step::Complete => settle(Settle::Complete { result: Bytes::new(), left_out: false }),

@@ -19,7 +19,14 @@ const FIRST: i32 = 1;
 
 /// The fields, or single words of a field, that were added after the first format, and the format that each
 /// needs.
-const LATER: &[Later] = &[("occurred_at", None, 2), ("replay", None, 3), ("result_bytes_max", None, 5)];
+const LATER: &[Later] = &[
+    ("occurred_at", None, 2),
+    ("replay", None, 3),
+    ("result_bytes_max", None, 5),
+    ("inbox", None, 6),
+    ("message_retention", None, 6),
+    ("backlog_max_age", None, 6),
+];
 
 /// A field, the word that is new in it (`None` if the field itself is new), and the format that it needs.
 type Later = (&'static str, Option<&'static str>, i32);

@@ -1,8 +1,8 @@
 //! The words of the core in those of the spec.
 
 use idempotency_ledger_domain::{
-    Action, Answer, Attempt, Change, Claim, Claimant, ClosedBy, Command, Entry, Reply, Resolution, Settle,
-    Span, StoreTime, Verdict,
+    Action, Answer, Attempt, Change, Claim, Claimant, ClosedBy, Command, Entry, Rejection, Reply, Resolution,
+    Settle, Span, Store, StoreTime, StoreVerdict, Verdict,
 };
 use uuid::Uuid;
 
@@ -16,6 +16,7 @@ pub(crate) fn command(op: &Op) -> Command {
             fingerprint: print.into(),
             occurred_at: occurred_at.map(StoreTime),
             traceparent: String::new(),
+            handed_out: false,
         }),
         Op::Complete { token, result, too_large } => {
             Command::Settle(token, Settle::Complete { result: result.into(), left_out: too_large })
@@ -81,6 +82,7 @@ pub(crate) fn row(entry: &Entry) -> Row {
         unpinned: entry.unpinned,
         result: entry.result.to_vec(),
         dropped: entry.result_dropped,
+        body: entry.body,
         closed_at: entry.closed_at.map_or(0, |at| at.0),
         parked_at: entry.parked_at.map_or(0, |at| at.0),
         changed_at: entry.updated_at.0,
@@ -93,7 +95,8 @@ pub(crate) fn row(entry: &Entry) -> Row {
 
 fn past(attempt: &Attempt) -> Past {
     let completed = attempt.outcome == ClosedBy::Complete;
-    Past { token: attempt.token, completed, marked: attempt.reported_done }
+    let expired = attempt.outcome == ClosedBy::Expiry;
+    Past { token: attempt.token, completed, expired, marked: attempt.reported_done }
 }
 
 /// Whether the core's answer is an alarm: the effect was reported as done before. A repeat is none.
@@ -191,6 +194,34 @@ fn of_verdict(verdict: Verdict) -> Said {
             Said::Outside { window: window.0, occurred_at: occurred_at.0 }
         }
         Verdict::Suppressed { replay_run } => Said::Suppressed { run: replay_run },
+    }
+}
+
+/// A message to be kept.
+pub(crate) fn message(print: &[u8], occurred_at: Option<i64>) -> Store {
+    Store {
+        fingerprint: print.to_vec().into(),
+        occurred_at: occurred_at.map(StoreTime),
+        traceparent: String::new(),
+    }
+}
+
+pub(crate) fn of_store(answer: &Result<StoreVerdict, Rejection>) -> Said {
+    let verdict = match answer.clone() {
+        Ok(verdict) => verdict,
+        Err(rejection) => return by_core(&Err(rejection)),
+    };
+    match verdict {
+        StoreVerdict::Stored { state } => Said::Stored { state, before: false },
+        StoreVerdict::AlreadyStored { state } => Said::Stored { state, before: true },
+        StoreVerdict::Completed { completed_at } => Said::StoredDone { at: completed_at.0 },
+        StoreVerdict::Failed { error, failed_at } => Said::Failed { error, at: failed_at.0 },
+        StoreVerdict::FingerprintMismatch { expected, presented } => {
+            Said::Mismatch { expected: expected.to_vec(), presented: presented.to_vec() }
+        }
+        StoreVerdict::OutsideWindow { window, occurred_at } => {
+            Said::Outside { window: window.0, occurred_at: occurred_at.0 }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use idempotency_ledger_domain::{
     Changed, ClockLimits, Context, Entry, Fold, Key, Namespace, Policy, Reading, Reason, RunMode, Span,
     Standing, StoreTime, TOKEN_MAX, allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
+    store,
 };
 
 use super::run::Run;
@@ -125,8 +126,14 @@ impl Walk {
         }
         let row = self.entry.as_ref().map(by_core::row);
         self.now += steps::advance(random, row.as_ref(), &self.policy, self.now);
+        self.queued()?;
+        let random = &mut self.random;
         if random.percent(6) {
             return self.order();
+        }
+        // Replay runs have no inbox.
+        if random.percent(12) && self.policy.run == Standing::Live {
+            return self.stored();
         }
         // In four of ten steps several commands for the key wait together: they are decided together, at one
         // instant, and written once.
@@ -196,6 +203,56 @@ impl Walk {
         self.folded += u64::from(wrote > 1);
         self.forget()?;
         said
+    }
+
+    /// A message is kept, or not: both say the same, and know the same then.
+    fn stored(&mut self) -> Result<Said, String> {
+        let (print, occurred_at) = steps::message(&mut self.random, self.now);
+        let behind = self.random.percent(2);
+        let ahead = !behind && self.random.percent(2);
+        let (key, row) = (key(&self.policy), self.row());
+        let context = Context {
+            policy: &self.policy,
+            now: StoreTime(self.now),
+            token_offset: self.offset,
+            position: 1 + self.random.below(1_000) as i64,
+            clock_behind: behind,
+            clock_before_release: false,
+            clock_ahead: ahead,
+        };
+        let done = store(&key, self.entry.as_ref(), &by_core::message(&print, occurred_at), &context);
+        let says = by_core::of_store(&done.answer);
+        // The token of a message that is stored first was given to no caller, and is in no answer.
+        let choice = done.write.as_ref().map_or(0, |entry| entry.token);
+        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, ahead, choice };
+        let (expected, after) = spec::store(row.as_ref(), (&print, occurred_at), &world);
+        self.log.push(format!("at {}, Store {print:?}\n  core: {says:?}\n  spec: {expected:?}", self.now));
+        if let Some(next) = done.write {
+            let first = (self.now + self.offset) / 1_000 * 1_000;
+            if next.version != self.entry.as_ref().map_or(first, |entry| entry.version + 1) {
+                return Err(format!("the version of {next:?} after {:?}", self.entry));
+            }
+            self.entry = Some(next);
+        }
+        if (&says, &self.row()) != (&expected, &after) {
+            let held = self.row();
+            return Err(format!(
+                "the core says {says:?} and holds {held:?}, the spec {expected:?} and {after:?}"
+            ));
+        }
+        self.forget()?;
+        Ok(says)
+    }
+
+    /// When a kept message is due, and whether it is handed out alone: both say the same.
+    fn queued(&self) -> Result<(), String> {
+        let (Some(entry), Some(row)) = (&self.entry, self.row()) else { return Ok(()) };
+        let says = (entry.next_at().map(|at| at.0), entry.is_suspect(StoreTime(self.now)));
+        let expected = (spec::next_at(&row), spec::suspect(&row, self.now));
+        if says != expected {
+            return Err(format!("due and suspect: the core {says:?}, the spec {expected:?}, of {row:?}"));
+        }
+        Ok(())
     }
 
     /// What the row says to operators: both say the same of its effect, and allow the same changes.

@@ -3,8 +3,8 @@
 //! Only the nouns (states, policies) are shared. Long because it is read beside the contract.
 
 use idempotency_ledger_domain::{
-    ClosedBy, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, ParkCause, Policy, ReplayMode, RunMode,
-    Standing, State,
+    Body, ClosedBy, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, ParkCause, Policy, ReplayMode,
+    RunMode, Standing, State,
 };
 
 /// What a client asks.
@@ -62,6 +62,8 @@ pub(crate) enum Said {
     FailOk { state: State, retry_after: Option<i64>, attempts_left: Option<i32>, replayed: bool },
     ReleaseOk { replayed: bool, unpinned: bool },
     RenewOk { lease: i64, hold: i64, on_expiry: OnExpiry, revived: bool, dropped: bool },
+    Stored { state: State, before: bool },
+    StoredDone { at: i64 },
     Found { state: Option<State>, attempt: i32, holds: Option<Box<Said>> },
     Error { reason: String, state: Option<State> },
 }
@@ -92,6 +94,8 @@ pub(crate) struct Row {
     pub(crate) result: Vec<u8>,
     /// There was a result, too large to be stored.
     pub(crate) dropped: bool,
+    /// What is kept of the message.
+    pub(crate) body: Option<Body>,
     pub(crate) closed_at: i64,
     pub(crate) parked_at: i64,
     pub(crate) changed_at: i64,
@@ -111,6 +115,8 @@ pub(crate) struct Past {
     pub(crate) token: Option<i64>,
     /// It ended by COMPLETE.
     pub(crate) completed: bool,
+    /// Its lease ran out.
+    pub(crate) expired: bool,
     /// It is marked as reported done.
     pub(crate) marked: bool,
 }
@@ -162,11 +168,25 @@ pub(crate) fn step(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Opti
             Some(row) => settle(row, op, world),
         },
     };
-    let Some(mut after) = after else { return (said, before) };
+    (said, after.map(|after| changed(after, world)).or(before))
+}
+
+/// A Store: what is said, and what is known then.
+pub(crate) fn store(
+    row: Option<&Row>,
+    (print, occurred_at): (&[u8], Option<i64>),
+    world: &World<'_>,
+) -> (Said, Option<Row>) {
+    let (said, after) = stored(row, print, occurred_at, world);
+    (said, after.map(|after| changed(after, world)).or(row.cloned()))
+}
+
+/// A row that has changed now.
+fn changed(mut after: Row, world: &World<'_>) -> Row {
     after.changed_at = world.now;
     let (from, keep) = keep(&after, world.policy);
     after.keep_until = keep.map(|keep| from + keep.max(after.retention));
-    (said, Some(after))
+    after
 }
 
 /// The row with a mark on the claim of this token. `None` if no claim is marked.
@@ -195,7 +215,13 @@ pub(crate) fn alarms(row: Option<&Row>, op: &Op, after: Option<&Row>) -> bool {
 fn with_last(row: &Row) -> Vec<Past> {
     let mut past = row.past.clone();
     if row.who.is_some() {
-        past.push(Past { token: Some(row.token), completed: row.by == ClosedBy::Complete, marked: false });
+        let expired = matches!(row.by, ClosedBy::Open | ClosedBy::Expiry);
+        past.push(Past {
+            token: Some(row.token),
+            completed: row.by == ClosedBy::Complete,
+            expired,
+            marked: false,
+        });
     }
     let forgotten = past.len().saturating_sub(REMEMBERED);
     past.split_off(forgotten)
@@ -353,6 +379,79 @@ fn lookup(row: Option<&Row>, world: &World<'_>) -> Said {
     Said::Found { state: Some(row.state), attempt: row.attempts, holds: holds.map(Box::new) }
 }
 
+/// A Store: the table of docs/contract.md, section 15, the first row that fits. It grants nothing: neither `disabled` nor attempts
+/// matter.
+fn stored(
+    row: Option<&Row>,
+    print: &[u8],
+    occurred_at: Option<i64>,
+    world: &World<'_>,
+) -> (Said, Option<Row>) {
+    let World { policy, now, offset, .. } = *world;
+    if policy.fingerprint == FingerprintMode::Require && print.is_empty() {
+        return (error("INVALID_FIELD", None), None);
+    }
+    if policy.occurred_at == OccurredAtMode::Require && occurred_at.is_none() {
+        return (error("INVALID_FIELD", None), None);
+    }
+    if !policy.inbox {
+        return (error("INBOX_OFF", None), None);
+    }
+    let ignored = policy.fingerprint == FingerprintMode::Ignore;
+    let Some(row) = row else {
+        if world.ahead {
+            return (error("STORE_CLOCK_AHEAD", None), None);
+        }
+        let start = (now - policy.retention.0).max(policy.window_floor.0);
+        if let Some(at) = occurred_at.filter(|at| *at <= start) {
+            return (Said::Outside { window: now - start, occurred_at: at }, None);
+        }
+        if policy.backlog_full {
+            return (error("BACKLOG_FULL", None), None);
+        }
+        if world.behind {
+            return (error("STORE_CLOCK_BEHIND", None), None);
+        }
+        let token = world.choice.clamp(now + offset + 1, now + offset + POSITION_MAX);
+        let print = if ignored { Vec::new() } else { print.to_vec() };
+        let after = Row { by: ClosedBy::Store, token, print, body: Some(Body::Kept), ..admitted(world) };
+        return (Said::Stored { state: State::Received, before: false }, Some(after));
+    };
+    if !ignored && !row.unpinned && !row.print.is_empty() && !print.is_empty() && row.print != print {
+        return (Said::Mismatch { expected: row.print.clone(), presented: print.to_vec() }, None);
+    }
+    match row.state {
+        State::Completed => (Said::StoredDone { at: row.closed_at }, None),
+        State::FailedTerminal => (Said::Failed { error: row.error.clone(), at: row.closed_at }, None),
+        state if row.body == Some(Body::Kept) => (Said::Stored { state, before: true }, None),
+        state => {
+            if policy.backlog_full {
+                return (error("BACKLOG_FULL", Some(state)), None);
+            }
+            let mut after = Row { body: Some(Body::Kept), ..row.clone() };
+            if !ignored && (row.print.is_empty() || row.unpinned) {
+                (after.print, after.unpinned) = (print.to_vec(), false);
+            }
+            (Said::Stored { state, before: false }, Some(after))
+        }
+    }
+}
+
+/// When a kept message is due: once the next attempt is, or the lease and the grace of its claim are over.
+pub(crate) fn next_at(row: &Row) -> Option<i64> {
+    match (row.body, row.state) {
+        (Some(Body::Kept), State::Received | State::FailedRetryable) => Some(row.not_before),
+        (Some(Body::Kept), State::InProgress) => Some(row.lease_until + row.grace),
+        _ => None,
+    }
+}
+
+/// Whether the lease of a message ran out twice in a row.
+pub(crate) fn suspect(row: &Row, now: i64) -> bool {
+    let expired = row.state == State::InProgress && now >= row.lease_until + row.grace;
+    expired && row.past.last().is_some_and(|past| past.expired)
+}
+
 /// What holds new grants back.
 fn held(policy: &Policy, now: i64) -> Option<&'static str> {
     if policy.disabled || policy.held_by.is_some() {
@@ -433,6 +532,7 @@ fn grant(
         unpinned: false,
         result: Vec::new(),
         dropped: false,
+        body: row.and_then(|row| row.body),
         closed_at: 0,
         parked_at: 0,
         changed_at: now,
@@ -490,7 +590,7 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
             ClosedBy::Complete => {
                 (Said::CompleteOk { replayed: true, late: false, dropped: row.dropped }, None)
             }
-            ClosedBy::FailTerminal | ClosedBy::Operator => closed,
+            ClosedBy::FailTerminal | ClosedBy::Operator | ClosedBy::Store => closed,
             ClosedBy::Open
             | ClosedBy::Release
             | ClosedBy::FailRetryable
@@ -590,6 +690,10 @@ fn backoff(policy: &Policy, attempt: i32) -> i64 {
 fn keep(row: &Row, policy: &Policy) -> (i64, Option<i64>) {
     let abandoned = row.changed_at.max(row.lease_until).max(row.not_before);
     let doubt = row.started || row.prior || row.unknown;
+    // A message that is kept, and neither done nor given up, never expires.
+    if row.body == Some(Body::Kept) && !matches!(row.state, State::Completed | State::FailedTerminal) {
+        return (0, None);
+    }
     match row.state {
         State::Parked(_) => (0, None),
         State::Completed => (row.closed_at, Some(policy.retention.0)),
@@ -627,6 +731,7 @@ pub(crate) fn advice(said: &Said, after: Option<&Row>) -> Option<&'static str> {
     Some(match said {
         Said::Acquired { .. } => "PROCESS",
         Said::Completed { .. } | Said::CompleteOk { .. } | Said::Suppressed { .. } => "ACK",
+        Said::Stored { .. } | Said::StoredDone { .. } => "ACK",
         Said::InProgress { .. } | Said::Backoff { .. } => "RETRY_LATER",
         Said::Failed { .. } | Said::Parked { .. } | Said::Mismatch { .. } | Said::Outside { .. } => {
             "DEAD_LETTER"
@@ -713,6 +818,7 @@ pub(crate) fn order(
             after.unknown |= unsettled;
             if *drop_fingerprint {
                 after.print.clear();
+                after.body = row.body.map(|_| Body::Erased);
             }
             after
         }
@@ -742,11 +848,12 @@ pub(crate) fn order(
         }
         Order::Delete { force } => {
             let doubt = row.started || row.prior || row.unknown;
-            if !force && (row.state == State::Completed || unsettled || doubt) {
+            let kept = row.body == Some(Body::Kept);
+            if !force && (row.state == State::Completed || unsettled || doubt || kept) {
                 return Err("STATE_NOT_ALLOWED");
             }
-            // A row whose token is not yet below clock + offset is not deleted.
-            let young = row.token >= now + offset;
+            // A row whose token is not yet below clock + offset is not deleted, nor one with a message that was changed lately.
+            let young = row.token >= now + offset || row.body.is_some() && row.changed_at + MINUTE > now;
             return match (behind, young) {
                 (true, _) => Err("STORE_CLOCK_BEHIND"),
                 (false, _) if ahead => Err("STORE_CLOCK_AHEAD"),
@@ -775,8 +882,9 @@ pub(crate) fn allowed(row: &Row, world: &World<'_>) -> Vec<(&'static str, bool)>
     if matches!(row.state, State::Received | State::InProgress | State::FailedRetryable) {
         allowed.push(("PARK", false));
     }
-    if !world.behind && !world.ahead && row.token < world.now + world.offset {
-        let effect = row.started || row.prior || row.unknown || unsettled;
+    let lately = row.body.is_some() && row.changed_at + MINUTE > world.now;
+    if !world.behind && !world.ahead && row.token < world.now + world.offset && !lately {
+        let effect = row.started || row.prior || row.unknown || unsettled || row.body == Some(Body::Kept);
         allowed.push(("DELETE", row.state == State::Completed || effect));
     }
     allowed
@@ -807,6 +915,7 @@ fn admitted(world: &World<'_>) -> Row {
         unpinned: false,
         result: Vec::new(),
         dropped: false,
+        body: None,
         closed_at: now,
         parked_at: 0,
         changed_at: now,

@@ -52,6 +52,8 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
         result_bytes_max: i32::from(random.percent(10)),
         disabled: random.percent(4),
         held_by: random.percent(4).then(|| "".into()),
+        inbox: random.percent(70),
+        backlog_full: random.percent(5),
         occurred_at: if random.percent(10) { OccurredAtMode::Require } else { OccurredAtMode::Optional },
         ..Policy::default()
     };
@@ -141,6 +143,12 @@ pub(crate) fn op(random: &mut Random, row: Option<&Row>, known: &mut Vec<(u128, 
             }
         }
     }
+}
+
+/// A message to be kept: its fingerprint, and when it was made.
+pub(crate) fn message(random: &mut Random, now: i64) -> (Vec<u8>, Option<i64>) {
+    let print = pick(random, &["", "", "A", "A", "B"]).as_bytes().to_vec();
+    (print, random.percent(30).then(|| now - *pick(random, &[-DAY, 0, DAY - 1, DAY, 2 * DAY, 9 * DAY])))
 }
 
 /// An operator's change.
