@@ -34,6 +34,9 @@ macro_rules! entry_columns {
                 parked_at: Option<i64>, "bigint";
                 not_before: Option<i64>, "bigint";
                 retain_until: Option<i64>, "bigint";
+                next_at: Option<i64>, "bigint";
+                erase_at: Option<i64>, "bigint";
+                body: Option<i16>, "smallint";
                 cause: Option<i16>, "smallint";
                 rearmed: Option<bool>, "boolean";
                 effect_started: Option<bool>, "boolean";

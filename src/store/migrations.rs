@@ -7,11 +7,11 @@ use sqlx::SqlSafeStr as _;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 macro_rules! migrations {
-    ($database:literal: $($version:literal $name:literal),+) => {
+    ($database:literal: $($version:literal $name:literal $file:literal),+) => {
         vec![$(migration(
             $version,
             $name,
-            include_str!(concat!("../../migrations/", $database, "/000", $version, "_", $name, ".sql")),
+            include_str!(concat!("../../migrations/", $database, "/", $file, ".sql")),
         )),+]
     };
 }
@@ -26,16 +26,36 @@ const ALONE: &str = "-- no-transaction";
 /// The migrations of Postgres, in order.
 pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| {
     postgres(migrations!(
-        "postgres": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index",
-        7 "key_format"
+        "postgres":
+        1 "ledger" "0001_ledger",
+        2 "replay_runs" "0002_replay_runs",
+        3 "request_digest" "0003_request_digest",
+        4 "holds" "0004_holds",
+        5 "doubled" "0005_doubled",
+        6 "doubled_index" "0006_doubled_index",
+        7 "key_format" "0007_key_format",
+        8 "inbox" "0008_inbox",
+        9 "due_index" "0009_due_index",
+        10 "erase_index" "0010_erase_index",
+        11 "messages" "0011_messages"
     ))
 });
 
 /// The migrations of `SQLite`, in order.
 pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| {
     let all = migrations!(
-        "sqlite": 1 "ledger", 2 "replay_runs", 3 "request_digest", 4 "holds", 5 "doubled", 6 "doubled_index",
-        7 "key_format"
+        "sqlite":
+        1 "ledger" "0001_ledger",
+        2 "replay_runs" "0002_replay_runs",
+        3 "request_digest" "0003_request_digest",
+        4 "holds" "0004_holds",
+        5 "doubled" "0005_doubled",
+        6 "doubled_index" "0006_doubled_index",
+        7 "key_format" "0007_key_format",
+        8 "inbox" "0008_inbox",
+        9 "due_index" "0009_due_index",
+        10 "erase_index" "0010_erase_index",
+        11 "messages" "0011_messages"
     );
     in_table(all, SQLITE_TABLE.into())
 });

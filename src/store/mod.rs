@@ -14,6 +14,7 @@ mod from_row;
 mod history;
 mod holds;
 mod ids;
+mod inbox;
 mod measured;
 pub mod migrations;
 mod numbers;
@@ -41,6 +42,10 @@ pub use clock::{CLOCK_LIMITS, Clock, RELEASED, SystemClock};
 pub use entries::{Completion, Done, Entries, Found, InsertOutcome, Inserted, Loaded};
 pub use error::{Fault, StoreError};
 pub use holds::{HOLD_LEVEL, HoldBook};
+pub use inbox::{
+    Candidate, Choice, Choose, Chosen, Due, DueLook, DuePlace, EntryWithMessage, Erased, HandedOut, Handout,
+    INBOX_LEVEL, Inbox, KeptMessage, MessagePlace,
+};
 #[doc(hidden)]
 pub use measured::{MeasuredRow, MeasuredRows};
 pub use operators::{LeftAlone, OffsetRaise, Operators, PartDigests, Write, WriteResult};
@@ -53,6 +58,7 @@ pub use replays::{REPLAY_LEVEL, ReplayBook};
 pub use schema::{LEVEL, SCHEMA};
 pub use sqlite::statement_list::ALL as SQLITE_STATEMENTS;
 pub use sqlite::{Copied, SqliteStore};
+pub(crate) use unreadable::log_unreadable;
 pub use upkeep::{Created, PurgePlace, PurgeTurn, Replica, TURN_MAX, Upkeep};
 
 /// The maximum number of rows of one statement.
@@ -72,6 +78,8 @@ pub enum Purpose {
     OpenClaims,
     /// Polls of the keys for which calls wait.
     Waits,
+    /// Messages, and handouts of them.
+    Inbox,
     /// Reads of operators.
     Reads,
     /// Changes of operators, and those of a server at its start.
@@ -80,12 +88,13 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Purpose; 7] = [
+    pub const ALL: [Purpose; 8] = [
         Purpose::Claims,
         Purpose::Heartbeat,
         Purpose::Purge,
         Purpose::OpenClaims,
         Purpose::Waits,
+        Purpose::Inbox,
         Purpose::Reads,
         Purpose::Changes,
     ];
@@ -99,6 +108,7 @@ impl Purpose {
             Purpose::Purge => "purge",
             Purpose::OpenClaims => "open_claims",
             Purpose::Waits => "waits",
+            Purpose::Inbox => "inbox",
             Purpose::Reads => "reads",
             Purpose::Changes => "changes",
         }
@@ -156,7 +166,7 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// One connection, owned by one task. Its calls are grouped into six traits; a task uses those that it needs.
+/// One connection, owned by one task. Its calls are grouped into seven traits; a task uses those that it needs.
 pub trait Session: Send {
     /// Entries by their keys, for claims and settlements.
     fn entries(&mut self) -> &mut dyn Entries;
@@ -175,6 +185,9 @@ pub trait Session: Send {
 
     /// Holds of consumers.
     fn hold_book(&mut self) -> &mut dyn HoldBook;
+
+    /// Messages, and handouts of them.
+    fn inbox(&mut self) -> &mut dyn Inbox;
 }
 
 /// The number of a state: that of `EntryState`.

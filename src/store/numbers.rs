@@ -1,6 +1,6 @@
 //! The stored numbers of states and other enums: those of the protobuf files. SQL statements use these constants too.
 
-use crate::domain::{ClosedBy, OnExpiry, ParkCause, State};
+use crate::domain::{Body, ClosedBy, OnExpiry, ParkCause, State};
 
 /// A number as a text, for `concat!`.
 macro_rules! number {
@@ -31,6 +31,15 @@ macro_rules! number {
     (BY_COMPLETE) => {
         "1"
     };
+    (BY_STORE) => {
+        "9"
+    };
+    (KEPT) => {
+        "1"
+    };
+    (ERASED) => {
+        "2"
+    };
 }
 pub(super) use number;
 
@@ -49,6 +58,9 @@ pub(super) const PARKED: i16 = digit(number!(PARKED));
 const NO_CAUSE: i16 = digit(number!(NO_CAUSE));
 const OPEN: i16 = digit(number!(OPEN));
 const BY_COMPLETE: i16 = digit(number!(BY_COMPLETE));
+const BY_STORE: i16 = digit(number!(BY_STORE));
+const KEPT: i16 = digit(number!(KEPT));
+const ERASED: i16 = digit(number!(ERASED));
 
 /// The numbers of `EntryState` and `ParkCause`.
 pub(super) fn of_state(state: State) -> (i16, i16) {
@@ -95,6 +107,7 @@ pub(super) fn of_closed_by(closed_by: ClosedBy) -> i16 {
         ClosedBy::Expiry => 6,
         ClosedBy::OperatorPark => 7,
         ClosedBy::Operator => 8,
+        ClosedBy::Store => BY_STORE,
     }
 }
 
@@ -110,6 +123,24 @@ pub(super) fn closed_by(number: i16) -> Option<ClosedBy> {
         6 => ClosedBy::Expiry,
         7 => ClosedBy::OperatorPark,
         8 => ClosedBy::Operator,
+        BY_STORE => ClosedBy::Store,
+        _ => return None,
+    })
+}
+
+/// The number of `Body`.
+pub(super) fn of_body(body: Body) -> i16 {
+    match body {
+        Body::Kept => KEPT,
+        Body::Erased => ERASED,
+    }
+}
+
+/// The `Body` with this number.
+pub(super) fn body(number: i16) -> Option<Body> {
+    Some(match number {
+        KEPT => Body::Kept,
+        ERASED => Body::Erased,
         _ => return None,
     })
 }

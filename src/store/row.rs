@@ -172,6 +172,8 @@ impl Row {
         let granted_at = self.granted_at.map_or(created_at, StoreTime);
         let updated_at = self.updated_at.map_or(granted_at, StoreTime);
         let changed = |at: Option<i64>| at.map_or(updated_at, StoreTime);
+        let body =
+            self.body.map(|body| numbers::body(body).ok_or_else(|| number("body", body))).transpose()?;
         let mut entry = Entry {
             key: likely.map_or_else(|| named(consumer, source, id), Key::clone),
             version: self.version,
@@ -205,6 +207,8 @@ impl Row {
             unpinned: closed_by == ClosedBy::Release && is_marked(self.result.as_deref()),
             result_dropped: closed_by == ClosedBy::Complete && is_marked(self.result.as_deref()),
             result: Bytes::from(self.result.unwrap_or_default()),
+            body,
+            erase_at: self.erase_at.map(StoreTime),
             retain_until: None,
             created_at,
             updated_at,
@@ -251,6 +255,9 @@ impl Row {
             } else {
                 Some(entry.retain_until.map_or(NEVER, |at| at.0))
             },
+            next_at: entry.next_at().map(|at| at.0),
+            erase_at: entry.erase_at.map(|at| at.0),
+            body: entry.body.map(numbers::of_body),
             cause: (cause != 0).then_some(cause),
             rearmed: entry.rearmed.then_some(true),
             effect_started: entry.effect_started.then_some(true),

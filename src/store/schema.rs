@@ -7,7 +7,7 @@ use crate::store::Fault;
 /// [`LEVEL`], for statements that check the level themselves.
 macro_rules! level {
     () => {
-        5
+        6
     };
 }
 pub(super) use level;
@@ -16,7 +16,7 @@ pub(super) use level;
 /// migrations.
 macro_rules! known {
     () => {
-        7
+        11
     };
 }
 pub(super) use known;
@@ -27,7 +27,8 @@ pub const SCHEMA: i32 = known!();
 /// The newest feature that this binary knows. Features have numbers of one row: a format of stored policies is
 /// one, and so is whatever raises `level` in `meta`. See docs/changing.md, "A feature that older binaries must not
 /// meet". 2: the policy field `occurred_at`. 3: replay runs, and the policy
-/// field `replay`. 4: holds of consumers. 5: the policy field `result_bytes_max`.
+/// field `replay`. 4: holds of consumers. 5: the policy field `result_bytes_max`. 6: messages (the policy fields
+/// `inbox`, `message_retention` and `backlog_max_age`).
 pub const LEVEL: i32 = level!();
 
 const _: () = assert!(LEVEL >= POLICY_FORMAT, "a format of stored policies is a feature");

@@ -4,6 +4,7 @@ mod at_once;
 mod batches;
 mod commits;
 mod completions;
+mod inbox;
 mod met;
 mod purges;
 mod statements;
@@ -45,6 +46,7 @@ fn claim(number: u128) -> Command {
         fingerprint: Bytes::from_static(b"print"),
         occurred_at: None,
         traceparent: "00-trace".into(),
+        handed_out: false,
     })
 }
 
@@ -376,6 +378,7 @@ async fn a_batch_keeps_what_only_some_of_its_rows_have(kind: Kind) {
                 fingerprint: Bytes::from_static(print.as_bytes()),
                 occurred_at: None,
                 traceparent: trace.into(),
+                handed_out: false,
             });
             decide(&Key::new(consumer, source, &id), None, &claim, &context).write.unwrap()
         });

@@ -82,6 +82,7 @@ async fn a_session_is_told_all_that_it_needs() {
         (Purpose::Purge, "purge", "1s", "10s"),
         (Purpose::OpenClaims, "open claims", "1s", "10s"),
         (Purpose::Waits, "waits", "250ms", "2s"),
+        (Purpose::Inbox, "inbox", "250ms", "2s"),
         (Purpose::Reads, "reads", "1s", "10s"),
         (Purpose::Changes, "changes", "1s", "10s"),
     ];
@@ -93,10 +94,13 @@ async fn a_session_is_told_all_that_it_needs() {
         // Behind a pooler every transaction holds its rows until its commit comes; and the pooler watches over its own
         // connections.
         let (idle, watch) = if *pooled { (statement_timeout, "0") } else { ("10s", "5s") };
+        // Its handouts lock rows between two statements.
+        let is_inbox = purpose == Purpose::Inbox;
+        let idle = if is_inbox { "1s" } else { idle };
         for (name, value) in [
             ("plan_cache_mode", "force_generic_plan"),
             ("enable_seqscan", "off"),
-            ("enable_hashjoin", "off"),
+            ("enable_hashjoin", if is_inbox { "on" } else { "off" }),
             ("enable_mergejoin", "off"),
             ("jit", "off"),
             ("max_parallel_workers_per_gather", "0"),

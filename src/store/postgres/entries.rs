@@ -29,7 +29,7 @@ macro_rules! bind_replaced {
 
 impl PgSession {
     /// The rows of entries. Numbers of new names are assigned or read first.
-    async fn rows_for(&mut self, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn rows_for(&mut self, entries: &[Entry]) -> Result<Vec<Row>, StoreError> {
         match rows_of_learnt(&self.dictionary, entries) {
             Err(_new) => {
                 self.learn_names(entries).await?;

@@ -164,6 +164,7 @@ pub(super) const INSERT_ONE: &str = concat!(
 pub(super) const INSERT_NEW_ONE: &str =
     concat!(first_grants!("insert_new_one", one, "\n", ""), "\n    RETURNING e.created_at, e.token");
 
+/// An entry that keeps a message is not completed: when its message is erased is decided first, after a load.
 macro_rules! complete {
     ($name:literal, $rows:ident, $open:literal) => {
         concat!(
@@ -194,7 +195,7 @@ FROM (SELECT c.now",
             ") AS r
 WHERE e.key = ANY (ARRAY[r.key]) AND e.token = r.token AND e.state = ",
             number!(IN_PROGRESS),
-            "
+            " AND e.body IS NULL
 RETURNING e.key, e.lease_until <= r.now AS late, e.attempts, e.doubled"
         )
     };

@@ -7,6 +7,8 @@ mod entries;
 mod entry_statements;
 mod errors;
 mod holds;
+mod inbox;
+mod inbox_statements;
 mod listing;
 pub(super) mod migrate;
 mod names;

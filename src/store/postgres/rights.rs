@@ -22,6 +22,7 @@ const GRANTS: &[&str] = &[
     "GRANT SELECT, INSERT ON ledger.sources, ledger.principals, ledger.terms, ledger.policies, ledger.audit TO @role",
     "GRANT SELECT, INSERT, DELETE ON ledger.holds TO @role",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ledger.entries, ledger.purges, ledger.replicas TO @role",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ledger.messages, ledger.handouts TO @role",
     "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ledger TO @role",
 ];
 

@@ -16,6 +16,11 @@ SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_h
 SET enable_mergejoin = off; SET jit = off; SET max_parallel_workers_per_gather = 0; \
 SET idle_in_transaction_session_timeout = '10s'; SET idle_session_timeout = 0; SET timezone = 'UTC'";
 
+/// Settings of a session of the inbox. A server that stops between the statements of a handout keeps its row locks for a second:
+/// only calls for these very keys wait meanwhile. Why hash joins: `inbox_statements.rs`.
+pub(super) const INBOX_SETTINGS: &str = "\
+SET idle_in_transaction_session_timeout = '1s'; SET enable_hashjoin = on; SET enable_nestloop = off";
+
 /// Disables `transaction_timeout`, which exists from Postgres 17 on.
 pub(super) const NO_TRANSACTION_TIMEOUT: &str = "\
 SELECT set_config('transaction_timeout', '0', false)

@@ -93,7 +93,7 @@ FROM ",
 WHERE e.token = r.token AND e.state = ",
         number!(IN_PROGRESS),
         // A damaged row is not completed: its number of attempts could not be returned.
-        " AND typeof(e.attempts) = 'integer' AND {is_same}
+        " AND typeof(e.attempts) = 'integer' AND e.body IS NULL AND {is_same}
 ON CONFLICT (key) DO UPDATE
 SET version = excluded.version, state = excluded.state, closed_by = excluded.closed_by,
     updated_at = excluded.updated_at, result = excluded.result, retain_until = excluded.retain_until,

@@ -15,6 +15,8 @@ mod errors;
 mod file;
 mod for_rows;
 mod holds;
+mod inbox;
+mod inbox_statements;
 mod listing;
 mod location;
 mod losses;
@@ -38,7 +40,8 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 
 use super::{
-    Clock, Entries, HoldBook, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError, Upkeep,
+    Clock, Entries, HoldBook, Inbox, Operators, PolicyBook, Purpose, ReplayBook, Session, Store, StoreError,
+    Upkeep,
 };
 use crate::domain::StoreTime;
 pub use backup::Copied;
@@ -116,6 +119,7 @@ impl Store for SqliteStore {
             | Purpose::Heartbeat
             | Purpose::Purge
             | Purpose::OpenClaims
+            | Purpose::Inbox
             | Purpose::Changes => {
                 let work: Work<()> = Box::new(|connection, _, _| Box::pin(connect::try_to_write(connection)));
                 self.file.write(work).await
@@ -172,6 +176,10 @@ impl Session for SqliteSession {
     }
 
     fn hold_book(&mut self) -> &mut dyn HoldBook {
+        self
+    }
+
+    fn inbox(&mut self) -> &mut dyn Inbox {
         self
     }
 }

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use super::one_trip::RowStatement;
 use super::statements as sql;
 use super::{
-    audit, counting, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep,
+    audit, counting, entry_statements, holds, inbox_statements, listing, names, operators, policies, purge,
+    replays, upkeep,
 };
 
 /// See the module.
@@ -105,4 +106,21 @@ const ALONE: &[&str] = &[
     holds::HOLD_BEGIN,
     holds::HOLD_ADD,
     holds::HOLD_LIFT,
+    inbox_statements::INBOX_STORE,
+    inbox_statements::INBOX_KEEP,
+    inbox_statements::INBOX_LOOK,
+    inbox_statements::INBOX_TAKE,
+    inbox_statements::INBOX_TAKEN,
+    inbox_statements::INBOX_HANDED_OUT,
+    inbox_statements::INBOX_MESSAGE,
+    inbox_statements::INBOX_NEXT,
+    inbox_statements::INBOX_STORED_AT,
+    inbox_statements::INBOX_OLDEST,
+    inbox_statements::INBOX_BYTES,
+    inbox_statements::INBOX_ERASABLE,
+    inbox_statements::INBOX_ERASE,
+    inbox_statements::INBOX_ERASE_MESSAGE,
+    inbox_statements::INBOX_FORGET,
+    inbox_statements::INBOX_PAGE,
+    inbox_statements::INBOX_SWEEP,
 ];

@@ -11,9 +11,9 @@ use idempotency_ledger::domain::{
     PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
-    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, Inserted, LeftAlone,
-    Loaded, OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica,
-    Session, Store, StoreError, Upkeep, Write, WriteResult,
+    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, Inbox, Inserted,
+    LeftAlone, Loaded, OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook,
+    Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
 };
 
 pub(crate) use self::plan::{Inject, Plan};
@@ -138,6 +138,10 @@ impl Session for FaultySession {
 
     fn hold_book(&mut self) -> &mut dyn HoldBook {
         self
+    }
+
+    fn inbox(&mut self) -> &mut dyn Inbox {
+        self.inner.inbox()
     }
 }
 

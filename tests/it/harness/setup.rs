@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     pub(crate) reflection: bool,
     pub(crate) max_wait: Duration,
     pub(crate) waits: WaitBounds,
+    pub(crate) inbox_sessions: usize,
+    pub(crate) inbox_bytes_max: u64,
 }
 
 impl Default for Setup {
@@ -66,6 +68,8 @@ impl Default for Setup {
             reflection: true,
             max_wait: Duration::from_secs(10),
             waits: WaitBounds::default(),
+            inbox_sessions: 1,
+            inbox_bytes_max: 10 << 30,
         }
     }
 }

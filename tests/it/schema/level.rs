@@ -199,7 +199,14 @@ async fn writes_nothing_after(outdated: &str) {
         };
         let claimant = Claimant { claim_id: Uuid::from_u128(1), principal: "p".into(), owner: "o".into() };
         let (lease, fingerprint, occurred_at, traceparent) = (None, Bytes::new(), None, String::new());
-        let claim = Command::Claim(Claim { claimant, lease, fingerprint, occurred_at, traceparent });
+        let claim = Command::Claim(Claim {
+            claimant,
+            lease,
+            fingerprint,
+            occurred_at,
+            traceparent,
+            handed_out: false,
+        });
         decide(&Key::new("c", "s", id), None, &claim, &context).write.unwrap()
     };
     let mut rows = [first("1", START), first("2", START), first("3", START)];
@@ -305,6 +312,13 @@ async fn entries_under_keys_of_another_format_are_refused_on_both_stores() {
         // As the schema before had it.
         for statement in [
             "DELETE FROM @migrations WHERE version >= 7",
+            "DROP INDEX @entries_due",
+            "DROP INDEX @entries_erasable",
+            "ALTER TABLE @entries DROP COLUMN next_at",
+            "ALTER TABLE @entries DROP COLUMN erase_at",
+            "ALTER TABLE @entries DROP COLUMN body",
+            "DROP TABLE @messages",
+            "DROP TABLE @handouts",
             "ALTER TABLE @meta DROP COLUMN key_format",
             "UPDATE @meta SET serves_from = 1",
         ] {

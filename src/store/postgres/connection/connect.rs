@@ -118,6 +118,7 @@ fn application_name(purpose: Purpose) -> &'static str {
         Purpose::Purge => "idempotency-ledger purge",
         Purpose::OpenClaims => "idempotency-ledger open claims",
         Purpose::Waits => "idempotency-ledger waits",
+        Purpose::Inbox => "idempotency-ledger inbox",
         Purpose::Reads => "idempotency-ledger reads",
         Purpose::Changes => "idempotency-ledger changes",
     }
@@ -128,7 +129,9 @@ fn application_name(purpose: Purpose) -> &'static str {
 /// statement: a stalled server would otherwise keep its row locks.
 fn bounds(purpose: Purpose, settings: &SessionSettings) -> String {
     let (lock, statement) = match purpose {
-        Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (settings.lock_wait, HOT_STATEMENT_TIMEOUT),
+        Purpose::Claims | Purpose::Heartbeat | Purpose::Waits | Purpose::Inbox => {
+            (settings.lock_wait, HOT_STATEMENT_TIMEOUT)
+        }
         Purpose::Purge | Purpose::OpenClaims | Purpose::Reads | Purpose::Changes => {
             (LOCK_TIMEOUT, STATEMENT_TIMEOUT)
         }
@@ -136,7 +139,8 @@ fn bounds(purpose: Purpose, settings: &SessionSettings) -> String {
     let (lock, statement) = (lock.as_millis(), statement.as_millis());
     let bounds = format!("SET lock_timeout = {lock}; SET statement_timeout = {statement}");
     let idle = format!("; SET idle_in_transaction_session_timeout = {statement}");
-    if settings.pooled { bounds + &idle } else { bounds }
+    let bounds = if settings.pooled { bounds + &idle } else { bounds };
+    if purpose == Purpose::Inbox { format!("{bounds}; {}", sql::INBOX_SETTINGS) } else { bounds }
 }
 
 /// Commits a write that touches no row, and waits for the answer: a server whose commits hang is sent no work.

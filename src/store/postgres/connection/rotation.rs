@@ -22,9 +22,10 @@ use crate::domain::{
 use crate::store::postgres::connection::opener::Opener;
 use crate::store::postgres::connection::session::PgSession;
 use crate::store::{
-    Completion, Created, Done, EffectiveRetention, Entries, Found, HoldBook, Inserted, LeftAlone, Loaded,
-    OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session,
-    StoreError, Upkeep, Write, WriteResult,
+    Choose, Completion, Created, Done, DueLook, EffectiveRetention, Entries, EntryWithMessage, Erased, Found,
+    HandedOut, HoldBook, Inbox, Inserted, KeptMessage, LeftAlone, Loaded, MessagePlace, OffsetRaise,
+    Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, StoreError, Upkeep,
+    Write, WriteResult,
 };
 
 /// Bounds the opening of the new session, whatever the store does meanwhile.
@@ -142,6 +143,10 @@ impl Session for RotatedSession {
     fn hold_book(&mut self) -> &mut dyn HoldBook {
         self
     }
+
+    fn inbox(&mut self) -> &mut dyn Inbox {
+        self
+    }
 }
 
 /// Delegates each call to the session in use, which is not rotated until the call is answered.
@@ -215,6 +220,18 @@ delegate! {
         fn holds() -> Vec<Hold>;
         fn add_hold(hold: &Hold, policy_epoch: i64, event: &AuditEvent) -> WriteResult;
         fn lift_hold(prefix: &str, event: &AuditEvent) -> WriteResult;
+    }
+    Inbox {
+        fn store_new(rows: &[EntryWithMessage], until: StoreTime) -> Inserted;
+        fn attach(rows: &[EntryWithMessage], until: &[StoreTime]) -> Vec<bool>;
+        fn hand_out(look: &DueLook, choose: &Choose) -> HandedOut;
+        fn message(key: KeyHash) -> Option<KeptMessage>;
+        fn stored_at(keys: &[KeyHash]) -> Vec<Option<StoreTime>>;
+        fn oldest_due(consumer: &str) -> (Reading, Option<StoreTime>);
+        fn message_bytes() -> i64;
+        fn erase(limit: usize) -> Erased;
+        fn forget_handouts(before: StoreTime, limit: usize) -> usize;
+        fn sweep_messages(after: MessagePlace, limit: usize) -> Option<MessagePlace>;
     }
 }
 

@@ -18,7 +18,7 @@ use crate::store::postgres::connection::orphans::OrphanedBackends;
 use crate::store::postgres::errors::of_sqlx;
 use crate::store::postgres::recent_duplicates::RecentDuplicates;
 use crate::store::{
-    Entries, HoldBook, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep,
+    Entries, HoldBook, Inbox, Mark, Operators, PolicyBook, Purpose, ReplayBook, Session, StoreError, Upkeep,
 };
 
 /// Bounds a graceful close.
@@ -119,6 +119,10 @@ impl Session for PgSession {
     }
 
     fn hold_book(&mut self) -> &mut dyn HoldBook {
+        self
+    }
+
+    fn inbox(&mut self) -> &mut dyn Inbox {
         self
     }
 }

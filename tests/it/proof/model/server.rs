@@ -247,6 +247,7 @@ pub(super) fn claim(number: usize) -> Claim {
         fingerprint: Default::default(),
         occurred_at: None,
         traceparent: String::new(),
+        handed_out: false,
     }
 }
 
