@@ -19,11 +19,13 @@ mod answer_log;
 mod changes;
 mod claims;
 mod compare_and_set;
+mod inbox;
 mod instrumented_store;
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings;
 mod noted;
 mod operators;
+mod options;
 mod policies;
 mod refusals;
 mod runtime;
@@ -35,7 +37,6 @@ mod upkeep;
 mod waiting;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,7 @@ use self::claims::admission::Quotas;
 use self::claims::answers::AnswerTo;
 use self::claims::queue::Queue;
 use self::claims::shared::Shared;
+use self::inbox::Inbox;
 use self::instrumented_store::InstrumentedStore;
 use self::policies::in_force::{PoliciesInForce, Snapshot};
 use self::refusals::lost;
@@ -63,6 +65,7 @@ use crate::metrics::{self, Metrics};
 use crate::store::{LEVEL, Replica, Store};
 use crate::traces::CallSpan;
 
+pub use self::inbox::InboxOptions;
 pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
 pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
@@ -74,6 +77,7 @@ pub use self::operators::redrive::{
 };
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::operators::unreadable::DeleteUnreadable;
+pub use self::options::LedgerOptions;
 pub use self::policies::holds::{HoldChange, HoldOrder, HoldResult};
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::replays::{RunChange, RunOrder, RunResult};
@@ -82,32 +86,6 @@ pub use self::policies::table::Policies;
 pub use self::upkeep::purge::PurgeOptions;
 pub use self::waiting::Bounds as WaitBounds;
 pub(crate) use self::waiting::{LEFT_MIN, WaitEnds, WaitingCaller};
-
-/// How the ledger works; each has a bound.
-#[derive(Clone, Copy, Debug)]
-pub struct LedgerOptions {
-    /// Maximum number of waiting commands.
-    pub queue_max: usize,
-    /// Maximum bytes of all commands that are not answered, also of those in flight.
-    pub queue_bytes_max: usize,
-    /// Maximum number of commands in a batch.
-    pub batch_max: usize,
-    /// Whether only consumers with a configured policy are served.
-    pub registered_only: bool,
-    /// Whether operators must state the redelivery window of a policy that they set.
-    pub window_required: bool,
-    /// Whether the log contains the error texts of consumers.
-    pub log_error_texts: bool,
-    /// Within this time a hold is in force everywhere: the longest time for which claims are granted by policies that could
-    /// not be read again.
-    pub policies_trusted_for: Duration,
-    /// Interval at which the entries are counted for the metrics.
-    pub count_every: Duration,
-    /// How the purge works.
-    pub purge: PurgeOptions,
-    /// Bounds of the calls that wait for a verdict.
-    pub waits: WaitBounds,
-}
 
 /// What counting and logging need of a command that is not answered yet.
 struct Unanswered {
@@ -124,6 +102,7 @@ pub struct Ledger {
 struct Inner {
     queue: Arc<Queue>,
     room: Arc<Room>,
+    inbox: Arc<Inbox>,
     policies: Arc<PoliciesInForce>,
     quotas: Quotas,
     registered_only: bool,
@@ -213,6 +192,12 @@ impl Ledger {
             let counting = supervised("the counting of entries", count);
             runtime::spawn(&tasks, shared.outdated.clone().until(counting));
         }
+        let inbox = Inbox::new(&shared, options.inbox);
+        for number in (0..).take(options.inbox.sessions) {
+            let inbox = Arc::clone(&inbox);
+            let work = move || inbox::run(Arc::clone(&inbox), number);
+            runtime::spawn(&tasks, shared.outdated.clone().until(supervised("a session of the inbox", work)));
+        }
         let room = Room::new(options.waits, &shared.changes);
         let poller = Poller::new(&room, &shared.store, &shared.outdated, &metrics);
         let (outdated, ended) = (&shared.outdated, stop.clone());
@@ -225,6 +210,7 @@ impl Ledger {
         let inner = Inner {
             queue: shared.queue,
             room,
+            inbox,
             policies: shared.policies,
             quotas: Quotas::default(),
             registered_only: options.registered_only,
@@ -379,6 +365,7 @@ impl Ledger {
     pub fn drain(&self) {
         self.inner.operators.drain();
         self.inner.room.drain();
+        self.inner.inbox.drain();
     }
 
     /// Returns the counts of calls that are not zero, after all calls have been answered.
@@ -386,6 +373,7 @@ impl Ledger {
         let mut left = StillCounted::default();
         self.inner.queue.still_counted(&mut left);
         self.inner.room.still_counted(&mut left);
+        self.inner.inbox.still_counted(&mut left);
         self.inner.operators.still_counted(&mut left);
         left
     }
@@ -393,6 +381,7 @@ impl Ledger {
     /// Accepts nothing more, finishes what was accepted, and ends.
     pub async fn stop(&self) {
         self.inner.queue.close();
+        self.inner.inbox.close();
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;
     }

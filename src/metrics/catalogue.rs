@@ -120,6 +120,36 @@ pub(super) const QUEUE_BYTES: Family = gauge(
     &[],
     "Bytes of the commands that wait or are at work; queue_bytes_max is their bound.",
 );
+pub(super) const INBOX_STORES: Family = counter(
+    "idempotency_ledger_inbox_stores_total",
+    &["outcome"],
+    "Messages that clients asked to store. stored, already_stored, completed: acknowledged to the broker. failed, \
+     fingerprint_mismatch, outside_window: dead letters. refused: an error, by its reason in the answer; INBOX_OFF and \
+     BACKLOG_FULL are the usual ones, and the message stays in its broker.",
+);
+pub(super) const INBOX_HANDOUTS: Family = counter(
+    "idempotency_ledger_inbox_handouts_total",
+    &["outcome"],
+    "Looks of ClaimNext calls. handed_out: at least one message. repeated: the handout of an earlier call with the same \
+     claim_id. nothing: no message was due. refused: by an error. unreadable: at least one entry was passed over, since it cannot \
+     be read or has lost its message; such a look counts under its own outcome too.",
+);
+pub(super) const INBOX_HANDED: Family = counter(
+    "idempotency_ledger_inbox_handed_out_messages_total",
+    &[],
+    "Messages that were handed out, repeats included.",
+);
+pub(super) const INBOX_MESSAGE_BYTES: Family = gauge(
+    "idempotency_ledger_inbox_message_bytes",
+    &[],
+    "Bytes of all stored messages, as a server read them that stores: every 10 s, or less often where reading takes long. At \
+     inbox_bytes_max no more are stored.",
+);
+pub(super) const INBOX_ERASE_LAG: Family = gauge(
+    "idempotency_ledger_inbox_erase_lag_seconds",
+    &[],
+    "For how long the oldest message that this server erased last had been due to be erased; 0 where none was due.",
+);
 pub(super) const WAITERS: Family =
     gauge("idempotency_ledger_waiters", &[], "Calls that wait on this server for another verdict.");
 pub(super) const WAIT_SECONDS: Family = Family {
@@ -401,6 +431,11 @@ pub(super) const ALL: &[Family] = &[
     ALERTS,
     QUEUE,
     QUEUE_BYTES,
+    INBOX_STORES,
+    INBOX_HANDOUTS,
+    INBOX_HANDED,
+    INBOX_MESSAGE_BYTES,
+    INBOX_ERASE_LAG,
     WAITERS,
     WAIT_SECONDS,
     QUEUE_WAIT,

@@ -15,6 +15,7 @@ mod entries;
 mod event_type;
 mod families;
 mod family;
+mod inbox;
 mod labels;
 mod limits;
 mod lookups;
@@ -40,6 +41,7 @@ use self::consumers::Consumers;
 pub(crate) use self::credentials::Credentials;
 pub(crate) use self::entries::Counted;
 use self::entries::Entries;
+pub(crate) use self::inbox::{HandoutEnd, InboxMetrics};
 use self::limits::Limits;
 pub(crate) use self::limits::{Closed, Ended, Full, Limited};
 pub(crate) use self::pending::{Answered, PendingCommand};
@@ -66,6 +68,7 @@ struct Inner {
     upkeep: Upkeep,
     credentials: Credentials,
     waits: WaitMetrics,
+    inbox: InboxMetrics,
     entries: Entries,
     /// Whether calls and statements are counted.
     counts: bool,
@@ -104,6 +107,7 @@ impl Metrics {
             limits: Limits::new(&registry)?,
             work: Work::new(&registry, counts)?,
             waits: WaitMetrics::new(&registry)?,
+            inbox: InboxMetrics::new(&registry)?,
             upkeep: Upkeep::new(&registry)?,
             credentials: Credentials::new(&registry)?,
             entries: Entries::new(&registry)?,
@@ -223,6 +227,11 @@ impl Metrics {
     /// The counts of the workers.
     pub(crate) fn work(&self) -> &Work {
         &self.inner.work
+    }
+
+    /// The counts of the inbox.
+    pub(crate) fn inbox(&self) -> &InboxMetrics {
+        &self.inner.inbox
     }
 
     /// The counts of waiting calls.

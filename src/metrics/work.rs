@@ -22,10 +22,13 @@ pub(crate) enum Statement {
     Locked,
     Policies,
     Poll,
+    StoreMessages,
+    AttachMessages,
+    HandOut,
 }
 
 impl Statement {
-    const ALL: [Statement; 7] = [
+    const ALL: [Statement; 10] = [
         Statement::Insert,
         Statement::Complete,
         Statement::Load,
@@ -33,6 +36,9 @@ impl Statement {
         Statement::Locked,
         Statement::Policies,
         Statement::Poll,
+        Statement::StoreMessages,
+        Statement::AttachMessages,
+        Statement::HandOut,
     ];
 
     /// The name in metrics and traces.
@@ -45,6 +51,9 @@ impl Statement {
             Statement::Locked => "locked",
             Statement::Policies => "policies",
             Statement::Poll => "poll",
+            Statement::StoreMessages => "store_messages",
+            Statement::AttachMessages => "attach_messages",
+            Statement::HandOut => "hand_out",
         }
     }
 

@@ -79,6 +79,37 @@ impl Quotas {
     }
 }
 
+impl Quotas {
+    /// Accepts up to this many claims; returns how many.
+    ///
+    /// # Errors
+    /// `QUOTA_EXCEEDED`: none.
+    pub(crate) fn admit_some(
+        &self,
+        consumer: &str,
+        policy: &Policy,
+        wanted: usize,
+    ) -> Result<usize, Rejection> {
+        if policy.claims_per_second <= 0 {
+            return Ok(wanted);
+        }
+        self.admit(consumer, policy)?;
+        Ok(1 + (1..wanted).take_while(|_| self.admit(consumer, policy).is_ok()).count())
+    }
+
+    /// Returns accepted claims that were not used.
+    pub(crate) fn put_back(&self, consumer: &str, policy: &Policy, unused: usize) {
+        let per_second = u32::try_from(policy.claims_per_second).ok().filter(|&quota| quota > 0);
+        if let (Some(per_second), Ok(unused)) = (per_second, u32::try_from(unused)) {
+            let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(bucket) = buckets.by_consumer.get_mut(consumer) {
+                bucket.full_at =
+                    bucket.full_at.checked_sub(SECOND / per_second * unused).unwrap_or(bucket.full_at);
+            }
+        }
+    }
+}
+
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 
 mod disk;
 mod holds;
+mod inbox;
 mod replays;
 pub(super) mod runtime;
 mod scenarios;

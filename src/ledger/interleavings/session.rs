@@ -13,9 +13,9 @@ use crate::domain::{
     AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, Span, State, StoreTime,
 };
 use crate::store::{
-    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, InsertOutcome, Inserted,
-    Loaded, Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, Store, StoreError,
-    Upkeep, WriteResult,
+    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, Inbox, InsertOutcome,
+    Inserted, Loaded, Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, Store,
+    StoreError, Upkeep, WriteResult,
 };
 
 /// The store that the ledger sees.
@@ -162,6 +162,10 @@ impl Session for DiskSession {
     }
 
     fn hold_book(&mut self) -> &mut dyn HoldBook {
+        self
+    }
+
+    fn inbox(&mut self) -> &mut dyn Inbox {
         self
     }
 }

@@ -9,12 +9,14 @@ use tokio_util::task::TaskTracker;
 use super::change::{self, ChangeRequest, ChangeResult};
 use super::import::{self, ImportOrder, ImportOutcomes};
 use super::long::{LongOperations, OpenOperation, WorkPermit};
+use super::message;
 use super::operation::{self, Operation, StartOperation};
 use super::operator_task::OperatorTask;
 use super::read::{self, Ages, CountScope, Page, Sought};
 use super::retry::Before;
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::unreadable::{self, DeleteUnreadable};
+use crate::common::random;
 use crate::common::still_counted::StillCounted;
 use crate::domain::{
     AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
@@ -31,7 +33,7 @@ use crate::ledger::refusals::draining;
 use crate::ledger::runtime::spawn;
 use crate::ledger::schema_fence::SchemaFence;
 use crate::ledger::upkeep::purge_report;
-use crate::store::{Purpose, Store};
+use crate::store::{KeptMessage, Purpose, Store};
 
 /// The operators' handle: cheap to clone. Each handle acts for one principal, whose requests wait in a separate queue.
 #[derive(Clone)]
@@ -99,6 +101,18 @@ impl Operators {
         self.inner
             .reads
             .read(&self.principal, sought, |session, sought| Box::pin(read::get(session, sought)))
+            .await
+    }
+
+    /// Reads the message of an entry, and records that in the audit first.
+    ///
+    /// # Errors
+    /// `ENTRY_NOT_FOUND`, and those of the store.
+    pub async fn message(&self, key: Key, actor: &str, reason: String) -> Result<KeptMessage, Rejection> {
+        let asked = message::Sought { key, actor: actor.to_owned(), reason, id: random::id() };
+        self.inner
+            .change_task
+            .change(&self.principal, asked, |session, asked, _| Box::pin(message::read(session, asked)))
             .await
     }
 

@@ -5,6 +5,7 @@ pub(super) mod count_entries;
 pub(super) mod handle;
 pub(super) mod import;
 pub(super) mod long;
+mod message;
 mod operation;
 mod operator_task;
 mod places;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use super::erase::Erasure;
 use super::purge_report::{PurgeReport, words};
 use super::purge_turn::{Batch, Next, Stage, Turn};
 use crate::common::log_limit::warn_once_a_second;
@@ -59,7 +60,7 @@ const YIELD: f64 = 0.4;
 
 pub(crate) async fn run(shared: Shared, options: PurgeOptions, stop: CancellationToken) {
     let log = PurgeReport::new(shared.replica.id, options.every, shared.metrics.clone());
-    let mut purger = Purger { shared, options, open: None, turn: None, log };
+    let mut purger = Purger { shared, options, open: None, turn: None, log, erasure: Erasure::default() };
     let mut rest = Duration::ZERO;
     loop {
         tokio::select! {
@@ -97,6 +98,7 @@ struct Purger {
     /// The current turn: it outlives a connection that fails, and goes on where it was.
     turn: Option<(PurgeTurn, Turn)>,
     log: PurgeReport,
+    erasure: Erasure,
 }
 
 /// The connection, and the policies read on it. They belong together: the next connection may lead to another database, where
@@ -181,11 +183,17 @@ impl Purger {
         if events > 0 {
             tracing::info!(events, "audit events forgotten after their retention");
         }
+        let erases =
+            reading.is_sound() && self.erasure.step(session, &self.shared.metrics, reading.now).await?;
         if self.turn.is_none() {
             self.log.idle();
         }
         self.report(session, reading.now).await?;
-        Ok(if self.turn.is_none() && events < AUDIT_BATCH { NextStep::Idle } else { NextStep::KeepsUp })
+        Ok(if self.turn.is_none() && events < AUDIT_BATCH && !erases {
+            NextStep::Idle
+        } else {
+            NextStep::KeepsUp
+        })
     }
 
     async fn go_on(

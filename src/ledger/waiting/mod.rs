@@ -18,6 +18,7 @@ mod together;
 pub(crate) use self::call::{LEFT_MIN, WaitEnds, WaitingCaller};
 pub(super) use self::call::{Looks, answered_later};
 pub use self::places::Bounds;
+pub(super) use self::places::WaitPlaces;
 pub(super) use self::poller::Poller;
 pub(super) use self::room::Room;
 pub(super) use self::together::Together;

@@ -22,7 +22,7 @@ impl Default for Bounds {
 /// The number of waiting calls. A consumer, and a principal, has at most as many as it leaves free (dynamic thresholds, as for
 /// bytes of requests): one leaves half of the places to others, four leave a fifth.
 #[derive(Debug, Default)]
-pub(super) struct WaitPlaces {
+pub(in crate::ledger) struct WaitPlaces {
     all: usize,
     consumers: HashMap<String, usize>,
     principals: HashMap<String, usize>,
@@ -31,7 +31,7 @@ pub(super) struct WaitPlaces {
 impl WaitPlaces {
     /// Takes a place; returns whether there was one. `principal`: `None` if all callers are the same one, since no source of
     /// identity is configured. `of_key`: number of calls that wait for the key.
-    pub(super) fn take(
+    pub(in crate::ledger) fn take(
         &mut self,
         bounds: Bounds,
         consumer: &str,
@@ -56,14 +56,14 @@ impl WaitPlaces {
     }
 
     /// Notes the places that are taken.
-    pub(super) fn still_counted(&self, left: &mut StillCounted) {
+    pub(in crate::ledger) fn still_counted(&self, left: &mut StillCounted) {
         left.note("waiting calls", self.all);
         left.note("waiting calls by consumer", self.consumers.values().sum());
         left.note("waiting calls by principal", self.principals.values().sum());
     }
 
     /// Returns a place.
-    pub(super) fn requeue(&mut self, consumer: &str, principal: Option<&str>) {
+    pub(in crate::ledger) fn requeue(&mut self, consumer: &str, principal: Option<&str>) {
         self.all -= 1;
         less(&mut self.consumers, consumer);
         if let Some(principal) = principal {

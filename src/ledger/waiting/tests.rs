@@ -113,6 +113,7 @@ async fn a_mark_on_an_entry_does_not_move_the_instant_at_which_its_key_is_due() 
         fingerprint: Bytes::new(),
         occurred_at: None,
         traceparent: String::new(),
+        handed_out: false,
     };
     let context = Context {
         policy: &policy,

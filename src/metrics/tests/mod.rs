@@ -48,7 +48,14 @@ fn claim() -> Command {
     let claimant = Claimant { claim_id: uuid::Uuid::nil(), principal: String::new(), owner: String::new() };
     let fingerprint = bytes::Bytes::new();
     let traceparent = String::new();
-    Command::Claim(Claim { claimant, lease: None, fingerprint, occurred_at: None, traceparent })
+    Command::Claim(Claim {
+        claimant,
+        lease: None,
+        fingerprint,
+        occurred_at: None,
+        traceparent,
+        handed_out: false,
+    })
 }
 
 fn backoff() -> Reply {

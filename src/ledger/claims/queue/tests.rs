@@ -17,6 +17,7 @@ fn claim() -> Command {
         fingerprint: Bytes::new(),
         occurred_at: None,
         traceparent: String::new(),
+        handed_out: false,
     })
 }
 

@@ -1,0 +1,121 @@
+//! One look of a ClaimNext: what it asks of the store, and how its candidates are judged.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::domain::{
+    Claim, Doubt, DueEntry, Grant, HandOutBounds, Policy, Reason, Rejection, StoreTime, hand_out,
+    hand_out_again,
+};
+use crate::ledger::policies::in_force::Snapshot;
+use crate::ledger::runtime::Instant;
+use crate::store::{Candidate, Choice, Choose, Chosen, Due, HandedOut, Handout, log_unreadable};
+
+/// A look that waits for a session.
+pub(super) struct LookJob {
+    /// The claim, without keys.
+    pub(super) claim: Handout,
+    /// How each candidate is claimed.
+    pub(super) command: Claim,
+    /// How much may be handed out.
+    pub(super) bounds: HandOutBounds,
+    /// Later than this nothing is handed out: the answer would not arrive.
+    pub(super) until: Instant,
+    /// Where the answer is sent.
+    pub(super) answer: oneshot::Sender<Result<HandedOut, Rejection>>,
+    /// From where the messages of the consumer are read.
+    pub(super) cursor: Arc<tokio::sync::Mutex<super::cursor::Cursor>>,
+}
+
+/// How the candidates of a look are judged, by policies as they are in force now.
+pub(super) fn judged_by(job: &LookJob, policies: &Arc<Snapshot>, withheld: bool) -> Choose {
+    let (policies, claim) = (Arc::clone(policies), job.claim.clone());
+    let (command, bounds) = (job.command.clone(), job.bounds);
+    Arc::new(move |due: &Due| {
+        let policy = policy_at(&policies, &claim.consumer, due.reading.now, withheld);
+        match &due.before {
+            Some(before) => again(due, before, &claim, &command, &policy),
+            None => first(due, &command, bounds, &policy, policies.trusted_until),
+        }
+    })
+}
+
+fn policy_at(policies: &Snapshot, consumer: &str, now: StoreTime, withheld: bool) -> Policy {
+    let policy = policies.of(consumer);
+    let doubt = if withheld {
+        Doubt::Lost
+    } else if policies.trusted(now) || policy.doubt != Doubt::None {
+        policy.doubt
+    } else {
+        Doubt::Stale
+    };
+    Policy { doubt, ..Policy::clone(&policy) }
+}
+
+/// A candidate that can be handed out: its entry can be read, and its message is there.
+fn whole(candidate: &Candidate) -> Option<DueEntry<'_>> {
+    let entry = candidate.entry.as_ref().ok()?;
+    candidate.bytes.map(|bytes| DueEntry { entry, bytes })
+}
+
+fn first(
+    due: &Due,
+    command: &Claim,
+    bounds: HandOutBounds,
+    policy: &Policy,
+    trusted_until: StoreTime,
+) -> Choice {
+    let usable: Vec<(usize, DueEntry<'_>)> =
+        due.candidates.iter().enumerate().filter_map(|(place, one)| Some((place, whole(one)?))).collect();
+    let entries: Vec<DueEntry<'_>> = usable.iter().map(|(_, entry)| *entry).collect();
+    let chosen = hand_out(&entries, command, bounds, policy, &due.reading);
+    due.candidates.iter().filter_map(|one| one.entry.as_ref().err()).for_each(log_unreadable);
+    // Candidates that cannot be used are passed with those around them.
+    let passed = match usable.get(chosen.passed) {
+        Some((next, _)) => *next,
+        None => due.candidates.len(),
+    };
+    let parked = chosen.parked.len();
+    let writes = chosen.grants.iter().filter_map(|grant| grant.write.clone()).chain(chosen.parked);
+    Choice {
+        writes: writes.map(|entry| (entry, trusted_until)).collect(),
+        chosen: chosen_of(&entries, chosen.grants),
+        cursor: passed.checked_sub(1).and_then(|last| due.candidates.get(last)).map(|last| last.place),
+        unreadable: due.candidates.len() - usable.len(),
+        parked,
+        refused: chosen.refused,
+        repeated: false,
+    }
+}
+
+/// The answer to a repeat: those of the earlier handout that this claim still holds.
+fn again(due: &Due, before: &Handout, claim: &Handout, command: &Claim, policy: &Policy) -> Choice {
+    let is_same = before.consumer == claim.consumer
+        && before.principal == claim.principal
+        && before.owner == claim.owner;
+    let entries: Vec<DueEntry<'_>> = due.candidates.iter().filter_map(whole).collect();
+    let grants = if is_same { hand_out_again(&entries, command, policy, &due.reading) } else { Vec::new() };
+    let refused = grants.is_empty().then(|| {
+        Rejection::new(
+            Reason::ClaimClosed,
+            "what this claim_id was handed out has ended, or belongs to another caller; nothing was changed: each call of \
+             ClaimNext uses a new claim_id",
+        )
+    });
+    Choice {
+        writes: grants.iter().filter_map(|grant| Some((grant.write.clone()?, StoreTime::MAX))).collect(),
+        chosen: chosen_of(&entries, grants),
+        refused,
+        repeated: true,
+        ..Choice::default()
+    }
+}
+
+fn chosen_of(entries: &[DueEntry<'_>], grants: Vec<Grant>) -> Vec<Chosen> {
+    let chosen = |grant: Grant| {
+        let due = entries.get(grant.place)?;
+        Some(Chosen { key: due.entry.key.clone(), verdict: grant.verdict })
+    };
+    grants.into_iter().filter_map(chosen).collect()
+}

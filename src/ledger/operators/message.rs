@@ -1,0 +1,41 @@
+//! Reads a stored message for an operator. The audit has an event of it before the message is shown.
+
+use uuid::Uuid;
+
+use super::retry::JobResult;
+use crate::domain::{AuditEvent, Key, Reason, Rejection};
+use crate::store::{KeptMessage, Session, StoreError, Write};
+
+/// Whose message is read, by whom, and why.
+pub(super) struct Sought {
+    pub(super) key: Key,
+    pub(super) actor: String,
+    pub(super) reason: String,
+    /// Names the event: a repeat of the job writes it once.
+    pub(super) id: Uuid,
+}
+
+pub(super) async fn read(session: &mut dyn Session, sought: &Sought) -> JobResult<KeptMessage> {
+    let reading = session.entries().load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
+    let kept = session.inbox().message(sought.key.hash()).await.map_err(StoreError::nothing_sent)?;
+    let Some(kept) = kept else {
+        return Ok(Err(Rejection::new(
+            Reason::EntryNotFound,
+            "the ledger keeps no message of this key: it was never stored, or it was erased since",
+        )));
+    };
+    let event = AuditEvent {
+        request_id: format!("message/{}", sought.id.hyphenated()),
+        at: reading.now,
+        actor: sought.actor.clone(),
+        action: "READ_MESSAGE".to_owned(),
+        consumer: sought.key.consumer().to_owned(),
+        key: Some(sought.key.hash()),
+        reason: sought.reason.clone(),
+        before: None,
+        after: None,
+        digest: None,
+    };
+    session.operators().change(&Write::Nothing, &event).await?;
+    Ok(Ok(kept))
+}
