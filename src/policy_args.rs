@@ -75,6 +75,15 @@ pub struct PolicyArgs {
     /// The largest result that is stored, in bytes (0 = the server's bound)
     #[arg(long, value_name = "BYTES", help_heading = "Fields")]
     pub result_bytes_max: Option<i32>,
+    /// Store messages, to be acknowledged before they are processed
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Fields")]
+    pub inbox: Option<bool>,
+    /// How long a stored message is kept after it was completed
+    #[arg(long, value_name = "DURATION", help_heading = "Fields")]
+    pub message_retention: Option<DurationArg>,
+    /// How long the oldest stored message may be due before no more are stored (0 = no limit)
+    #[arg(long, value_name = "DURATION", help_heading = "Fields")]
+    pub backlog_max_age: Option<DurationArg>,
     /// In a file of `policy apply`: delete the policy that operators set for the consumer
     #[arg(skip)]
     pub delete: bool,
@@ -133,6 +142,9 @@ impl PolicyArgs {
             occurred_at,
             replay,
             result_bytes_max,
+            inbox,
+            message_retention,
+            backlog_max_age,
             delete: _,
         } = self;
         proto::Policy {
@@ -160,6 +172,9 @@ impl PolicyArgs {
             occurred_at: occurred_at.unwrap_or_default().into(),
             replay: replay.unwrap_or_default().into(),
             result_bytes_max: *result_bytes_max,
+            inbox: *inbox,
+            message_retention: time(*message_retention),
+            backlog_max_age: time(*backlog_max_age),
         }
     }
 }

@@ -193,7 +193,8 @@ fn exit(reason: ErrorReason) -> Exit {
         | ErrorReason::StateNotAllowed
         | ErrorReason::TooRecent
         | ErrorReason::ReplayRunClosed
-        | ErrorReason::ReplayForbidden => Exit::Conflict,
+        | ErrorReason::ReplayForbidden
+        | ErrorReason::InboxOff => Exit::Conflict,
         ErrorReason::Overloaded
         | ErrorReason::QuotaExceeded
         | ErrorReason::StoreUnavailable
@@ -202,7 +203,8 @@ fn exit(reason: ErrorReason) -> Exit {
         | ErrorReason::Draining
         | ErrorReason::OutcomeUnknown
         | ErrorReason::DeadlineExceeded
-        | ErrorReason::Cancelled => Exit::Unavailable,
+        | ErrorReason::Cancelled
+        | ErrorReason::BacklogFull => Exit::Unavailable,
         ErrorReason::Unspecified
         | ErrorReason::InvalidField
         | ErrorReason::TooManyItems
@@ -263,6 +265,8 @@ fn hint(reason: ErrorReason) -> Option<&'static str> {
         // For a call that only reads. Each change explains how to repeat it.
         ErrorReason::OutcomeUnknown => "nothing was changed: try again",
         ErrorReason::DeadlineExceeded | ErrorReason::Cancelled => TIMED_OUT,
+        ErrorReason::InboxOff => "switch the inbox on with `policy set --inbox`",
+        ErrorReason::BacklogFull => "start workers that call ClaimNext, or raise the bound that is reached",
         ErrorReason::Unimplemented => "the server is older than this command line",
         ErrorReason::Internal
         | ErrorReason::KeyCollision

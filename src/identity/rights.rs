@@ -27,11 +27,16 @@ pub enum Right {
     Read,
     /// Changes of entries and policies.
     Admin,
+    /// Store and `BatchStore`: who may store makes workers process a payload.
+    Store,
 }
+
+/// The number of rights.
+const RIGHTS: usize = Right::ALL.len();
 
 impl Right {
     /// All of them.
-    pub const ALL: [Right; 4] = [Right::Claim, Right::Settle, Right::Read, Right::Admin];
+    pub const ALL: [Right; 5] = [Right::Claim, Right::Settle, Right::Read, Right::Admin, Right::Store];
 
     /// The word in the file.
     #[must_use]
@@ -41,6 +46,7 @@ impl Right {
             Right::Settle => "settle",
             Right::Read => "read",
             Right::Admin => "admin",
+            Right::Store => "store",
         }
     }
 
@@ -51,6 +57,7 @@ impl Right {
             Right::Settle => 1,
             Right::Read => 2,
             Right::Admin => 3,
+            Right::Store => 4,
         }
     }
 }
@@ -167,7 +174,7 @@ impl Rights {
 
     /// The union of what these lines allow.
     pub(super) fn granted(&self, places: &[usize]) -> Grants {
-        let mut scopes: [Scope; 4] = Default::default();
+        let mut scopes: [Scope; RIGHTS] = Default::default();
         for line in places.iter().filter_map(|at| self.lines.get(*at)) {
             for right in &line.may {
                 scopes[right.place()].add(&line.consumers);
@@ -249,7 +256,7 @@ impl Scope {
 
 /// The grants of one principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grants(Option<Arc<[Scope; 4]>>);
+pub struct Grants(Option<Arc<[Scope; RIGHTS]>>);
 
 impl Grants {
     /// Everything.

@@ -8,7 +8,7 @@ use crate::common::duration_arg::DurationArg;
 /// Each field of a policy in the order of the manual: its path, and its value as a policy file has it. A
 /// field that is not set has an empty value.
 #[must_use]
-pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 22] {
+pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 25] {
     let Policy {
         lease,
         max_lease,
@@ -29,6 +29,9 @@ pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 22] {
         occurred_at,
         replay,
         result_bytes_max,
+        inbox,
+        message_retention,
+        backlog_max_age,
     } = policy;
     let BackoffPolicy { initial, multiplier, max, jitter } = backoff.unwrap_or_default();
     let expiry = OnExpiry::try_from(*on_expiry).map(|word| word.as_str_name());
@@ -58,6 +61,9 @@ pub fn policy_fields(policy: &Policy) -> [(&'static str, String); 22] {
         ("occurred_at", word(*occurred_at, window.ok(), "OCCURRED_AT_MODE_")),
         ("replay", word(*replay, replays.ok(), "REPLAY_MODE_")),
         ("result_bytes_max", number(result_bytes_max.as_ref())),
+        ("inbox", number(inbox.as_ref())),
+        ("message_retention", time(message_retention.as_ref())),
+        ("backlog_max_age", time(backlog_max_age.as_ref())),
     ]
 }
 

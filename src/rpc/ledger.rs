@@ -188,7 +188,7 @@ impl LedgerRpc {
         Ok((map_in_chunks(settlements.into_iter().enumerate(), read).await, caller.span.clone()))
     }
 
-    fn count(&self, items: usize, field: &str) -> Result<(), Rejection> {
+    pub(super) fn count(&self, items: usize, field: &str) -> Result<(), Rejection> {
         let max = self.limits.batch_items;
         if items <= max {
             return Ok(());
@@ -306,6 +306,28 @@ impl LedgerService for LedgerRpc {
         let mut responses = map_in_chunks(answers.into_iter().enumerate(), lookup::result).await;
         fit::lookups(&mut responses, self.limits.batch_bytes);
         Ok(Response::new(proto::BatchLookupResponse { responses }))
+    }
+
+    async fn store(
+        &self,
+        request: Request<proto::StoreRequest>,
+    ) -> Result<Response<proto::StoreResponse>, Status> {
+        self.store_message(request).await.map(Response::new).map_err(refused)
+    }
+
+    async fn batch_store(
+        &self,
+        request: Request<proto::BatchStoreRequest>,
+    ) -> Result<Response<proto::BatchStoreResponse>, Status> {
+        self.store_messages(request).await.map(Response::new).map_err(refused)
+    }
+
+    async fn claim_next(
+        &self,
+        request: Request<proto::ClaimNextRequest>,
+    ) -> Result<Response<proto::ClaimNextResponse>, Status> {
+        let answer = self.next_messages(request).await;
+        answer.map(Response::new).map_err(|rejection| errors::status(&rejection, During::Claim))
     }
 }
 

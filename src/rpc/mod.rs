@@ -5,6 +5,7 @@ mod admin;
 pub mod any_service;
 mod door;
 mod edge;
+mod inbox;
 mod ledger;
 #[doc(hidden)]
 pub mod measured;

@@ -38,9 +38,15 @@ pub(super) fn of(
 }
 
 /// The caller of a waiting call.
-struct Waiting {
+pub(super) struct Waiting {
     caller: AuthenticatedCaller,
     consumer: String,
+}
+
+impl Waiting {
+    pub(super) fn new(caller: AuthenticatedCaller, consumer: &str) -> Waiting {
+        Waiting { caller, consumer: consumer.to_owned() }
+    }
 }
 
 /// Carries out a command that may wait.
@@ -50,7 +56,7 @@ pub(super) async fn submit(
     span: CallSpan,
     WaitRequest { caller, ends }: WaitRequest,
 ) -> Answer {
-    let waiting = Waiting { caller, consumer: submission.key.consumer().to_owned() };
+    let waiting = Waiting::new(caller, submission.key.consumer());
     ledger.submit_waiting(submission, span, ends, &waiting).await
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn claim(
         fingerprint: own(&request.fingerprint),
         occurred_at,
         traceparent: traceparent.to_owned(),
+        handed_out: false,
     };
     let event_type = fields.event_type(request.event_type);
     let wait = fields.wait(request.wait.as_ref(), part);

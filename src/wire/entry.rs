@@ -3,13 +3,15 @@
 use uuid::Uuid;
 
 use super::words::{cause, closed_by, duration, key, shown, state, timestamp};
-use crate::domain::{AllowedChange, Attempt, ChangeKind, Claimant, Entry, Reading, State, allowed_changes};
+use crate::domain::{
+    AllowedChange, Attempt, Body, ChangeKind, Claimant, Entry, Reading, State, allowed_changes,
+};
 use crate::proto;
 
 /// An entry as operators see it: without token and `claim_id`.
 pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
     let expired = entry.expired(reading.now);
-    let effect_doubtful = entry.effect_doubtful();
+    let (effect_doubtful, due_at) = (entry.effect_doubtful(), entry.next_at());
     let allowed_changes = allowed_changes(&entry, reading).into_iter().map(allowed).collect();
     let waits = matches!(entry.state, State::Received | State::FailedRetryable);
     let claimant = entry.claimant.unwrap_or(Claimant {
@@ -53,6 +55,17 @@ pub(crate) fn entry(entry: Entry, reading: &Reading) -> proto::Entry {
         allowed_changes,
         superseded_completes: entry.superseded_completes,
         doubled: entry.doubled,
+        message_state: message_state(entry.body).into(),
+        due_at: due_at.map(shown),
+        erase_at: entry.erase_at.map(shown),
+    }
+}
+
+fn message_state(body: Option<Body>) -> proto::MessageState {
+    match body {
+        None => proto::MessageState::Unspecified,
+        Some(Body::Kept) => proto::MessageState::Kept,
+        Some(Body::Erased) => proto::MessageState::Erased,
     }
 }
 

@@ -65,18 +65,22 @@ fn advice(rejection: &Rejection) -> Advice {
     }
 }
 
-/// Whether a path is `key.source` or `key.id`, of the request or of one item of a batch: these belong to the
+/// Whether a path is `key.source`, `key.id`, or under `message`, of the request or of one item of a batch: these belong to the
 /// message. The consumer and the run belong to the process: one unset variable would dead-letter a whole
 /// topic. False for a batch that cannot be decoded: it is not known which of its messages is at fault, and
 /// the others must not be dead-lettered for it.
 fn is_of_message(field: &str) -> bool {
-    let mut parts = field.split('.');
-    let key = match parts.next() {
-        Some("key") => true,
-        Some(item) if item.ends_with(']') => parts.any(|part| part == "key"),
+    let mut parts = field.split('.').skip_while(|part| part.ends_with(']'));
+    let mut part = parts.next();
+    // The action of a settlement in a batch.
+    if matches!(part, Some("complete" | "fail" | "release" | "renew")) {
+        part = parts.next();
+    }
+    match part {
+        Some("message") => parts.next().is_some(),
+        Some("key") => matches!(parts.next(), Some("source" | "id")),
         Some(_) | None => false,
-    };
-    key && matches!(parts.next(), Some("source" | "id"))
+    }
 }
 
 /// The texts of a refusal, cut to fit an answer.

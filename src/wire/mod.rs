@@ -8,6 +8,7 @@ pub(crate) mod entry;
 pub(crate) mod errors;
 pub(crate) mod fields;
 pub(crate) mod fit;
+pub(crate) mod inbox;
 pub(crate) mod lookup;
 pub(crate) mod policy;
 pub(crate) mod reasons;

@@ -43,6 +43,9 @@ pub(crate) fn patch(fields: &mut FieldChecks<'_>, given: &proto::Policy) -> Poli
         occurred_at,
         replay,
         result_bytes_max,
+        inbox,
+        message_retention,
+        backlog_max_age,
     } = given;
     let proto::BackoffPolicy { initial, multiplier, max, jitter } = backoff.unwrap_or_default();
     let mut span = |name: &str, value: &Option<prost_types::Duration>| {
@@ -71,6 +74,9 @@ pub(crate) fn patch(fields: &mut FieldChecks<'_>, given: &proto::Policy) -> Poli
         occurred_at: window(*occurred_at).unwrap_or_default(),
         replay: replays(*replay).unwrap_or_default(),
         result_bytes_max: *result_bytes_max,
+        inbox: *inbox,
+        message_retention: span("message_retention", message_retention),
+        backlog_max_age: span("backlog_max_age", backlog_max_age),
     };
     fields.text("policy.accepted_risk", accepted_risk, ACCEPTED_RISK_MAX);
     if expiry(*on_expiry).is_err() {
@@ -180,11 +186,15 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         occurred_at,
         replay,
         result_bytes_max,
+        inbox,
+        message_retention,
+        backlog_max_age,
         window_floor: _,
         doubt: _,
         run: _,
         replays_until: _,
         held_by: _,
+        backlog_full: _,
     } = policy;
     let Backoff { initial, multiplier, max, jitter } = backoff;
     proto::Policy {
@@ -226,6 +236,9 @@ pub(crate) fn message(policy: &Policy) -> proto::Policy {
         }
         .into(),
         result_bytes_max: Some(*result_bytes_max),
+        inbox: Some(*inbox),
+        message_retention: Some(duration(*message_retention)),
+        backlog_max_age: Some(duration(*backlog_max_age)),
     }
 }
 

@@ -137,6 +137,8 @@ reasons! {
     PolicyUnreadable,   Internal,                      No,      Some(ms(30_000)), Wait,     Later;
     Internal,           Internal,                      No,      None,             Stop,     Later;
     Unimplemented,      Unimplemented,                 No,      None,             Stop,     Later;
+    InboxOff,           FailedPrecondition,            No,      Some(ms(30_000)), Wait,     Later;
+    BacklogFull,        ResourceExhausted,             No,      Some(ms(5_000)),  Wait,     Later;
 }
 
 impl Rule {
@@ -187,6 +189,6 @@ mod tests {
             }
             rows += 1;
         }
-        assert_eq!(rows, 35, "reasons are published without a gap in their numbers");
+        assert_eq!(rows, 37, "reasons are published without a gap in their numbers");
     }
 }

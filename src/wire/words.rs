@@ -58,6 +58,7 @@ pub(super) fn closed_by(closed_by: ClosedBy) -> proto::ClosedBy {
         ClosedBy::Expiry => proto::ClosedBy::Expiry,
         ClosedBy::OperatorPark => proto::ClosedBy::OperatorPark,
         ClosedBy::Operator => proto::ClosedBy::Operator,
+        ClosedBy::Store => proto::ClosedBy::Store,
     }
 }
 

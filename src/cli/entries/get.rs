@@ -106,6 +106,13 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     put("state", state, enums::style(entry.state, entry.expired));
     put("version", entry.version.to_string(), TextStyle::Plain);
     put("attempts", entry.attempts.to_string(), TextStyle::Plain);
+    match entry.message_state() {
+        proto::MessageState::Unspecified => {}
+        proto::MessageState::Kept => {
+            put("message", "kept: `entries message` shows it".to_owned(), TextStyle::Plain)
+        }
+        proto::MessageState::Erased => put("message", "erased".to_owned(), TextStyle::Plain),
+    }
     put("closed by", enums::closed_by(entry.closed_by), TextStyle::Plain);
     for (name, text) in
         [("last error", &entry.last_error), ("owner", &entry.owner), ("principal", &entry.principal)]
@@ -131,6 +138,8 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         ("lease until", &entry.lease_until),
         ("hold until", &entry.hold_until),
         ("claimable from", &entry.not_before),
+        ("handed out from", &entry.due_at),
+        ("message erased", &entry.erase_at),
         ("closed", &entry.closed_at),
         ("parked", &entry.parked_at),
         ("kept until", &entry.retain_until),

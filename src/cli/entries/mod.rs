@@ -6,6 +6,7 @@ mod filter;
 mod get;
 mod list;
 mod lookup;
+mod message;
 mod redrive;
 mod suggestions;
 mod summary;
@@ -27,6 +28,8 @@ pub(super) enum Command {
     Get(get::Get),
     /// Look up how a message stands, as a consumer may: needs the right `claim`
     Lookup(lookup::Lookup),
+    /// Show the stored message of an entry; the audit records it
+    Message(message::ShowMessage),
     /// Count entries by state: what is stuck, since when, and what is about to be stuck
     Summary(summary::Summary),
     /// Have one entry processed again, or all that match a filter
@@ -47,6 +50,7 @@ impl Command {
             Command::List(list) => list.run(&client).await,
             Command::Get(get) => get.run(&client).await,
             Command::Lookup(lookup) => lookup.run(&client).await,
+            Command::Message(message) => message.run(&client).await,
             Command::Summary(summary) => summary.run(&client).await,
             Command::Redrive(redrive) => redrive.run(&client).await,
             Command::Park(park) => park.run(&client).await,

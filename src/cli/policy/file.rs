@@ -143,6 +143,9 @@ mod tests {
             occurred_at: proto::OccurredAtMode::Require.into(),
             replay: proto::ReplayMode::Rebuild.into(),
             result_bytes_max: Some(1_024),
+            inbox: Some(true),
+            message_retention: time(3_600, 0),
+            backlog_max_age: time(86_400, 0),
         };
         let mut text = "consumers:\n  c:\n".to_owned();
         for (path, value) in proto::policy_fields(&policy) {

@@ -4,6 +4,7 @@ mod bulk;
 mod changes;
 mod entries;
 mod holds;
+mod message;
 mod page_token;
 pub(super) mod policies;
 mod replays;

@@ -3,7 +3,8 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    AdminRpc, answered, bulk, changes, entries, holds, policies, replays, retention, summary, token_offset,
+    AdminRpc, answered, bulk, changes, entries, holds, message, policies, replays, retention, summary,
+    token_offset,
 };
 use crate::identity::{Right, Whose};
 use crate::ledger::{CountScope, HoldResult, Sought, redrive_all};
@@ -40,6 +41,13 @@ impl AdminService for AdminRpc {
         .await
     }
 
+    async fn get_message(
+        &self,
+        request: Request<proto::GetMessageRequest>,
+    ) -> Result<Response<proto::GetMessageResponse>, Status> {
+        answered(message::shown(self, &request)).await
+    }
+
     async fn list_entries(
         &self,
         request: Request<proto::ListEntriesRequest>,
@@ -48,8 +56,7 @@ impl AdminService for AdminRpc {
             let query = entries::Query::of(request.get_ref(), &self.limits)?;
             let caller = auth::caller(request.extensions())?;
             caller.allowed(query.consumer())?;
-            let page = query.run(&self.operators(caller)).await?;
-            Ok(page)
+            query.run(&self.operators(caller)).await
         })
         .await
     }

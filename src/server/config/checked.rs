@@ -13,7 +13,7 @@ use super::issuers::IssuerArgs;
 use super::local_listen::ObserveListen;
 use super::settings::Settings;
 use crate::common::duration_arg::DurationArg;
-use crate::ledger::{LedgerOptions, Policies, PurgeOptions, WaitBounds};
+use crate::ledger::{InboxOptions, LedgerOptions, Policies, PurgeOptions, WaitBounds};
 use crate::rpc::{CALL_OVERHEAD_MAX, ConnectionLimits, Limits, PrincipalLimits, ServeOptions};
 use crate::store::SchemaName;
 
@@ -130,6 +130,9 @@ fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
     let queue_bytes_max =
         number("queue_bytes_max", given.queue_bytes_max.as_ref(), 64 << 20, 1 << 20..=1 << 40);
     let batch_max = number("batch_max", given.batch_max.as_ref(), 1_000, 1..=1_000);
+    let inbox_sessions = number("inbox_sessions", given.inbox_sessions.as_ref(), 1, 1..=100);
+    let inbox_bytes_max =
+        number("inbox_bytes_max", given.inbox_bytes_max.as_ref(), 10 << 30, 1 << 20..=1 << 50);
     let purge_batch = number("purge_batch", given.purge_batch.as_ref(), 500, 1..=1_000);
     let mut time = |name: &str, value: Option<&Given<DurationArg>>, default, bounds| {
         checker.time(name, value, default, bounds)
@@ -160,6 +163,13 @@ fn ledger(given: &Settings, checker: &mut Checker) -> LedgerOptions {
             ..PurgeOptions::default()
         },
         waits: WaitBounds::default(),
+        inbox: InboxOptions {
+            sessions: inbox_sessions,
+            bytes_max: u64::try_from(inbox_bytes_max).unwrap_or(u64::MAX),
+            queue_max,
+            queue_bytes_max,
+            waits: WaitBounds::default(),
+        },
     }
 }
 

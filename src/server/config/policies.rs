@@ -48,6 +48,11 @@ fn patch(section: &str, args: &PolicyArgs, checker: &mut Checker) -> PolicyPatch
         let text = "is for files of `policy apply`; leave the section out instead";
         checker.wrong(&format!("{section}.delete"), text);
     }
+    if args.inbox == Some(true) {
+        let text = "is switched on by SetPolicy alone (policy set --inbox): it raises the level of the store, which a file \
+                    does not; leave it out here";
+        checker.wrong(&format!("{section}.inbox"), text);
+    }
     stated_policy(&args.message(), args.accepted_risk.is_some()).unwrap_or_else(|violations| {
         for one in violations {
             let field = one.field.strip_prefix("policy.").unwrap_or(&one.field);
@@ -114,12 +119,13 @@ mod tests {
     fn invalid_field_is_reported_with_its_section() {
         let (_, _, problems) = read(
             "[policy]\nlease = '500ms'\nmax_redelivery_window = '14d'\naccepted_risk = ' '\n\
-             [consumers.c]\nlease = '1s'\ndelete = true\nretention = '99999999d'\n",
+             [consumers.c]\nlease = '1s'\ndelete = true\ninbox = true\nretention = '99999999d'\n",
         );
         for says in [
             "policy.lease: is 500ms, must be 1s to 15m",
             "policy.retention: is 7d, shorter than max_redelivery_window (14d)",
             "consumers.\"c\".delete: is for files of `policy apply`",
+            "consumers.\"c\".inbox: is switched on by SetPolicy alone",
             "consumers.\"c\".retention: is 3652500d, must be 1h to 3650d",
         ] {
             assert!(problems.iter().any(|one| one.starts_with(says)), "{says}: {problems:?}");

@@ -197,6 +197,13 @@ pub struct Settings {
     /// How often the purge looks for entries whose retention is over; the same on all servers, 100ms to 1d [default: 10s]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_EVERY", value_name = "DURATION")]
     pub purge_every: Option<Given<DurationArg>>,
+    /// The sessions on which messages are stored and handed out, separate from those for claims, 1 to 100 [default: 1]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_INBOX_SESSIONS", value_name = "N")]
+    pub inbox_sessions: Option<Given<usize>>,
+    /// Bytes of all stored messages together, from which on no more are stored, 1048576 to
+    /// 1125899906842624 [default: 10737418240]
+    #[arg(long, env = "IDEMPOTENCY_LEDGER_INBOX_BYTES_MAX", value_name = "BYTES")]
+    pub inbox_bytes_max: Option<Given<usize>>,
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_PURGE_BATCH", value_name = "N")]
     pub purge_batch: Option<Given<usize>>,
@@ -254,7 +261,7 @@ impl Settings {
             startup_wait, queue_max, queue_bytes_max, batch_max, connections_max, connections_per_address_max,
             connection_idle_max, connection_age_max, connection_age_grace, principal_calls_max,
             principal_calls_per_second, principal_bytes_max, connection_bytes_max,
-            server_bytes_max, stall_max, deadline_max, max_wait, slow_call, log_error_texts, drain_wait, drain_max, require_registration, require_redelivery_window, purge_every, purge_batch, count_every,
+            server_bytes_max, stall_max, deadline_max, max_wait, slow_call, log_error_texts, drain_wait, drain_max, require_registration, require_redelivery_window, inbox_sessions, inbox_bytes_max, purge_every, purge_batch, count_every,
             audit_retention,
             consumer_bytes_max, source_bytes_max, id_bytes_max, owner_bytes_max, fingerprint_bytes_max,
             error_bytes_max, result_bytes_max, checkpoint_bytes_max, batch_items_max, batch_bytes_max)

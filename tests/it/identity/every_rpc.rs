@@ -8,6 +8,7 @@ use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::proto::lookup_result::Outcome as Looked;
 use idempotency_ledger::proto::settlement::Action;
 use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::store_response::Verdict as Stored;
 use idempotency_ledger::proto::{self, Settlement};
 use tonic::Status;
 use tonic::transport::Channel;
@@ -64,6 +65,8 @@ pub(super) async fn ask(
         result_left_out: false,
         event_type: String::new(),
     };
+    let message = Some(proto::Message { payload: b"payload".to_vec().into(), ..Default::default() });
+    let store = proto::StoreRequest { key: key.clone(), message, ..Default::default() };
     let settle = Settlement { action: Some(Action::Complete(complete.clone())) };
     macro_rules! send {
         ($client:ident.$rpc:ident($message:expr)) => {{
@@ -92,6 +95,20 @@ pub(super) async fn ask(
                 _ => None,
             }))
         }
+        "Store" => why(send!(ledger.store(store))),
+        "BatchStore" => {
+            let answer = send!(ledger.batch_store(proto::BatchStoreRequest { requests: vec![store] }));
+            item(answer.map(|answer| match answer.into_inner().responses.swap_remove(0).verdict {
+                Some(Stored::Rejected(rejected)) => Some(rejected),
+                _ => None,
+            }))
+        }
+        "ClaimNext" => {
+            let request =
+                proto::ClaimNextRequest { consumer: consumer.to_owned(), claim_id: id, ..Default::default() };
+            why(send!(ledger.claim_next(request)))
+        }
+        "GetMessage" => why(send!(admin.get_message(proto::GetMessageRequest { key, reason }))),
         "Complete" => why(send!(ledger.complete(complete))),
         "Fail" => why(send!(ledger.fail(proto::FailRequest { key, token: 1, ..Default::default() }))),
         "Release" => why(send!(ledger.release(proto::ReleaseRequest {

@@ -67,7 +67,10 @@ fn whose(rpc: &str, way: Way, consumer: &'static str) -> Option<&'static str> {
 /// As docs/contract.md, section 14, has it: all else is a change, which needs `admin`.
 fn needs(rpc: Rpc, way: Way) -> Right {
     match rpc.name {
-        "Claim" | "BatchClaim" | "Lookup" | "BatchLookup" => Right::Claim,
+        "Claim" | "BatchClaim" | "Lookup" | "BatchLookup" | "ClaimNext" => Right::Claim,
+        "Store" | "BatchStore" => Right::Store,
+        // A payload is more than a query shows.
+        "GetMessage" => Right::Admin,
         "Renew" | "Complete" | "Fail" | "Release" | "BatchSettle" => Right::Settle,
         name if way == Way::ValidateOnly
             || ["Get", "List", "Summarize"].iter().any(|verb| name.starts_with(verb)) =>
@@ -128,7 +131,7 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
             }
         }
     }
-    assert_eq!(rows.len(), (32 + 8 + OF_A_RUN.len()) * PEOPLE.len() * 2);
+    assert_eq!(rows.len(), (36 + 8 + OF_A_RUN.len()) * PEOPLE.len() * 2);
     let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
         may(person, rpc.name, needs(rpc, way), whose(rpc.name, way, consumer))
     });

@@ -109,4 +109,24 @@ impl LedgerService for Echo {
         let responses = requests.iter().map(|_| proto::LookupResult { outcome: Some(found()) }).collect();
         Ok(Response::new(proto::BatchLookupResponse { responses }))
     }
+
+    async fn store(&self, _request: Request<proto::StoreRequest>) -> Answer<proto::StoreResponse> {
+        Ok(Response::new(proto::StoreResponse::default()))
+    }
+
+    async fn batch_store(
+        &self,
+        request: Request<proto::BatchStoreRequest>,
+    ) -> Answer<proto::BatchStoreResponse> {
+        let requests = request.into_inner().requests;
+        let responses = requests.iter().map(|_| proto::StoreResponse::default()).collect();
+        Ok(Response::new(proto::BatchStoreResponse { responses }))
+    }
+
+    async fn claim_next(
+        &self,
+        _request: Request<proto::ClaimNextRequest>,
+    ) -> Answer<proto::ClaimNextResponse> {
+        Ok(Response::new(proto::ClaimNextResponse::default()))
+    }
 }

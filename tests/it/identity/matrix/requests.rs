@@ -8,6 +8,7 @@ use idempotency_ledger::proto::claim_response::Verdict;
 use idempotency_ledger::proto::lookup_result::Outcome as Looked;
 use idempotency_ledger::proto::settlement::Action;
 use idempotency_ledger::proto::settlement_result::Outcome;
+use idempotency_ledger::proto::store_response::Verdict as Stored;
 use prost::Message;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
@@ -57,6 +58,11 @@ impl Asked {
         proto::LookupRequest { key: self.key(), wait: None }
     }
 
+    fn store(&self) -> proto::StoreRequest {
+        let message = Some(proto::Message { payload: b"payload".to_vec().into(), ..Default::default() });
+        proto::StoreRequest { key: self.key(), message, ..Default::default() }
+    }
+
     fn complete(&self) -> proto::CompleteRequest {
         proto::CompleteRequest { key: self.key(), token: 1, ..Default::default() }
     }
@@ -75,6 +81,9 @@ pub(super) fn batch(method: &Method, items: &[Asked]) -> Option<Vec<u8>> {
         }
         "BatchSettle" => {
             proto::BatchSettleRequest { settlements: items.iter().map(settle).collect() }.encode_to_vec()
+        }
+        "BatchStore" => {
+            proto::BatchStoreRequest { requests: items.iter().map(Asked::store).collect() }.encode_to_vec()
         }
         "ImportEntries" => proto::ImportEntriesRequest {
             operation_id: fresh(),
@@ -98,6 +107,11 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
     match method.name.as_str() {
         "Claim" => asked.claim().encode_to_vec(),
         "Lookup" => asked.lookup().encode_to_vec(),
+        "Store" => asked.store().encode_to_vec(),
+        "ClaimNext" => {
+            proto::ClaimNextRequest { consumer, claim_id: fresh(), ..Default::default() }.encode_to_vec()
+        }
+        "GetMessage" => proto::GetMessageRequest { key, reason }.encode_to_vec(),
         "Renew" => proto::RenewRequest { key, token, ..Default::default() }.encode_to_vec(),
         "Complete" => asked.complete().encode_to_vec(),
         "Fail" => proto::FailRequest { key, token, ..Default::default() }.encode_to_vec(),
@@ -240,6 +254,14 @@ pub(super) fn items(method: &Method, answer: &Answer) -> Vec<(String, String)> {
             let answer = proto::BatchLookupResponse::decode(bytes).unwrap();
             let of = |result: &proto::LookupResult| match &result.outcome {
                 Some(Looked::Rejected(rejected)) => said(Some(rejected)),
+                _ => said(None),
+            };
+            answer.responses.iter().map(of).collect()
+        }
+        "BatchStore" => {
+            let answer = proto::BatchStoreResponse::decode(bytes).unwrap();
+            let of = |response: &proto::StoreResponse| match &response.verdict {
+                Some(Stored::Rejected(rejected)) => said(Some(rejected)),
                 _ => said(None),
             };
             answer.responses.iter().map(of).collect()

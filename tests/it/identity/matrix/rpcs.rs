@@ -6,7 +6,7 @@ use prost_types::FileDescriptorSet;
 use prost_types::method_options::IdempotencyLevel;
 
 /// The rights, as the file has them.
-pub(super) const RIGHTS: [&str; 4] = ["claim", "settle", "read", "admin"];
+pub(super) const RIGHTS: [&str; 5] = ["claim", "settle", "read", "admin", "store"];
 
 /// An RPC of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +113,11 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("BatchSettle", Consumer, &[Usual, InRun]),
     ("Lookup", Consumer, &[Usual, InRun]),
     ("BatchLookup", Consumer, &[Usual, InRun]),
+    ("Store", Consumer, &[Usual]),
+    ("BatchStore", Consumer, &[Usual]),
+    ("ClaimNext", Consumer, &[Usual]),
     ("GetEntry", Consumer, &[Usual, InRun, ByHash]),
+    ("GetMessage", Consumer, &[Usual]),
     ("ListEntries", Consumer, &[Usual, InRun]),
     ("SummarizeEntries", ConsumerOrAll, &[Usual]),
     ("RedriveEntry", Consumer, &[Usual, InRun]),
@@ -165,13 +169,16 @@ pub(super) fn ways(method: &Method) -> &'static [Way] {
 pub(super) fn names_an_entry(way: Way, method: &Method) -> bool {
     let by_key =
         row(method).1.contains(&InRun) && !matches!(method.name.as_str(), "ListEntries" | "RedriveEntries");
-    by_key || method.name == "ImportEntries" || matches!(way, ByHash | ByKey)
+    by_key
+        || matches!(&*method.name, "ImportEntries" | "Store" | "BatchStore" | "GetMessage")
+        || matches!(way, ByHash | ByKey)
 }
 
 /// The right that a call needs.
 pub(super) fn right(method: &Method, way: Way) -> &'static str {
     match method.name.as_str() {
-        "Claim" | "BatchClaim" | "Lookup" | "BatchLookup" => "claim",
+        "Claim" | "BatchClaim" | "Lookup" | "BatchLookup" | "ClaimNext" => "claim",
+        "Store" | "BatchStore" => "store",
         _ if method.is_of_consumers() => "settle",
         _ if method.reads || way == ValidateOnly => "read",
         _ => "admin",
@@ -202,7 +209,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [4, 5, 10, 13],
-        "claim, settle, read and admin, as the table of the contract has them"
+        [5, 5, 10, 14, 2],
+        "claim, settle, read, admin and store, as the table of the contract has them"
     );
 }
