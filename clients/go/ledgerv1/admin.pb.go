@@ -46,6 +46,8 @@ const (
 	ClosedBy_CLOSED_BY_OPERATOR_PARK ClosedBy = 7
 	// An operator redrove, resolved or imported the entry; a claim that it had is forgotten.
 	ClosedBy_CLOSED_BY_OPERATOR ClosedBy = 8
+	// There was no claim yet: the message was stored.
+	ClosedBy_CLOSED_BY_STORE ClosedBy = 9
 )
 
 // Enum value maps for ClosedBy.
@@ -60,6 +62,7 @@ var (
 		6: "CLOSED_BY_EXPIRY",
 		7: "CLOSED_BY_OPERATOR_PARK",
 		8: "CLOSED_BY_OPERATOR",
+		9: "CLOSED_BY_STORE",
 	}
 	ClosedBy_value = map[string]int32{
 		"CLOSED_BY_UNSPECIFIED":    0,
@@ -71,6 +74,7 @@ var (
 		"CLOSED_BY_EXPIRY":         6,
 		"CLOSED_BY_OPERATOR_PARK":  7,
 		"CLOSED_BY_OPERATOR":       8,
+		"CLOSED_BY_STORE":          9,
 	}
 )
 
@@ -99,6 +103,60 @@ func (x ClosedBy) Number() protoreflect.EnumNumber {
 // Deprecated: Use ClosedBy.Descriptor instead.
 func (ClosedBy) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
+// MessageState says what the ledger keeps of an entry's message.
+type MessageState int32
+
+const (
+	// The message was never stored.
+	MessageState_MESSAGE_STATE_UNSPECIFIED MessageState = 0
+	// The message is stored. ClaimNext hands it out while the entry is claimable.
+	MessageState_MESSAGE_STATE_KEPT MessageState = 1
+	// The message was stored, and was erased: after its completion, or by a redrive with `drop_fingerprint`. Only a new delivery
+	// brings it back.
+	MessageState_MESSAGE_STATE_ERASED MessageState = 2
+)
+
+// Enum value maps for MessageState.
+var (
+	MessageState_name = map[int32]string{
+		0: "MESSAGE_STATE_UNSPECIFIED",
+		1: "MESSAGE_STATE_KEPT",
+		2: "MESSAGE_STATE_ERASED",
+	}
+	MessageState_value = map[string]int32{
+		"MESSAGE_STATE_UNSPECIFIED": 0,
+		"MESSAGE_STATE_KEPT":        1,
+		"MESSAGE_STATE_ERASED":      2,
+	}
+)
+
+func (x MessageState) Enum() *MessageState {
+	p := new(MessageState)
+	*p = x
+	return p
+}
+
+func (x MessageState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MessageState) Descriptor() protoreflect.EnumDescriptor {
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (MessageState) Type() protoreflect.EnumType {
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[1]
+}
+
+func (x MessageState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MessageState.Descriptor instead.
+func (MessageState) EnumDescriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{1}
 }
 
 // EntryChange is a change of one entry.
@@ -146,11 +204,11 @@ func (x EntryChange) String() string {
 }
 
 func (EntryChange) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[1].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[2].Descriptor()
 }
 
 func (EntryChange) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[1]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[2]
 }
 
 func (x EntryChange) Number() protoreflect.EnumNumber {
@@ -159,7 +217,7 @@ func (x EntryChange) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EntryChange.Descriptor instead.
 func (EntryChange) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{1}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{2}
 }
 
 // EntryOrder says in which order entries are listed.
@@ -199,11 +257,11 @@ func (x EntryOrder) String() string {
 }
 
 func (EntryOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[2].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[3].Descriptor()
 }
 
 func (EntryOrder) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[2]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[3]
 }
 
 func (x EntryOrder) Number() protoreflect.EnumNumber {
@@ -212,7 +270,7 @@ func (x EntryOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EntryOrder.Descriptor instead.
 func (EntryOrder) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
 // FingerprintMode states how fingerprints are treated.
@@ -256,11 +314,11 @@ func (x FingerprintMode) String() string {
 }
 
 func (FingerprintMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[3].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[4].Descriptor()
 }
 
 func (FingerprintMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[3]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[4]
 }
 
 func (x FingerprintMode) Number() protoreflect.EnumNumber {
@@ -269,7 +327,7 @@ func (x FingerprintMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FingerprintMode.Descriptor instead.
 func (FingerprintMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 // OccurredAtMode states whether a Claim must state when its message was made.
@@ -311,11 +369,11 @@ func (x OccurredAtMode) String() string {
 }
 
 func (OccurredAtMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[4].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[5].Descriptor()
 }
 
 func (OccurredAtMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[4]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[5]
 }
 
 func (x OccurredAtMode) Number() protoreflect.EnumNumber {
@@ -324,7 +382,7 @@ func (x OccurredAtMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OccurredAtMode.Descriptor instead.
 func (OccurredAtMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 // ReplayMode states which replay runs a consumer may have, and what a run is for.
@@ -368,11 +426,11 @@ func (x ReplayMode) String() string {
 }
 
 func (ReplayMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[5].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[6].Descriptor()
 }
 
 func (ReplayMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[5]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[6]
 }
 
 func (x ReplayMode) Number() protoreflect.EnumNumber {
@@ -381,7 +439,7 @@ func (x ReplayMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplayMode.Descriptor instead.
 func (ReplayMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 // PolicySource states where a policy comes from.
@@ -425,11 +483,11 @@ func (x PolicySource) String() string {
 }
 
 func (PolicySource) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[6].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[7].Descriptor()
 }
 
 func (PolicySource) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[6]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[7]
 }
 
 func (x PolicySource) Number() protoreflect.EnumNumber {
@@ -438,7 +496,7 @@ func (x PolicySource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicySource.Descriptor instead.
 func (PolicySource) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 // Attempt is one claim of the past.
@@ -623,7 +681,13 @@ type Entry struct {
 	SupersededCompletes int32 `protobuf:"varint,34,opt,name=superseded_completes,json=supersededCompletes,proto3" json:"superseded_completes,omitempty"`
 	// At least two claims have reported the effect as done, one of them by such a mark: it may have happened
 	// twice. The flag stays set whatever happens to the entry.
-	Doubled       bool `protobuf:"varint,35,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	Doubled bool `protobuf:"varint,35,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	// What the ledger keeps of the message.
+	MessageState MessageState `protobuf:"varint,36,opt,name=message_state,json=messageState,proto3,enum=idempotency.ledger.v1.MessageState" json:"message_state,omitempty"`
+	// From when on ClaimNext hands the message out. Unset where it does not.
+	DueAt *timestamppb.Timestamp `protobuf:"bytes,37,opt,name=due_at,json=dueAt,proto3" json:"due_at,omitempty"`
+	// When the message is erased. Unset if none is kept, or it is still needed.
+	EraseAt       *timestamppb.Timestamp `protobuf:"bytes,38,opt,name=erase_at,json=eraseAt,proto3" json:"erase_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -903,6 +967,27 @@ func (x *Entry) GetDoubled() bool {
 	return false
 }
 
+func (x *Entry) GetMessageState() MessageState {
+	if x != nil {
+		return x.MessageState
+	}
+	return MessageState_MESSAGE_STATE_UNSPECIFIED
+}
+
+func (x *Entry) GetDueAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DueAt
+	}
+	return nil
+}
+
+func (x *Entry) GetEraseAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EraseAt
+	}
+	return nil
+}
+
 // AllowedChange is a change that an entry allows.
 type AllowedChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1068,6 +1153,116 @@ func (x *GetEntryResponse) GetPolicyVersionInForce() int32 {
 	return 0
 }
 
+// GetMessageRequest names an entry.
+type GetMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key. Required.
+	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Why it is read, for the audit: at most 1,024 bytes. Required.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMessageRequest) Reset() {
+	*x = GetMessageRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessageRequest) ProtoMessage() {}
+
+func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessageRequest.ProtoReflect.Descriptor instead.
+func (*GetMessageRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetMessageRequest) GetKey() *EntryKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *GetMessageRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// GetMessageResponse is a stored message.
+type GetMessageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message.
+	Message *Message `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// When it was stored.
+	StoredAt      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=stored_at,json=storedAt,proto3" json:"stored_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMessageResponse) Reset() {
+	*x = GetMessageResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessageResponse) ProtoMessage() {}
+
+func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessageResponse.ProtoReflect.Descriptor instead.
+func (*GetMessageResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetMessageResponse) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *GetMessageResponse) GetStoredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoredAt
+	}
+	return nil
+}
+
 // EntryFilter selects entries of one consumer: those that match every field that is set.
 type EntryFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1099,7 +1294,7 @@ type EntryFilter struct {
 
 func (x *EntryFilter) Reset() {
 	*x = EntryFilter{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[5]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1306,7 @@ func (x *EntryFilter) String() string {
 func (*EntryFilter) ProtoMessage() {}
 
 func (x *EntryFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[5]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1319,7 @@ func (x *EntryFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryFilter.ProtoReflect.Descriptor instead.
 func (*EntryFilter) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EntryFilter) GetConsumer() string {
@@ -1215,7 +1410,7 @@ type ListEntriesRequest struct {
 
 func (x *ListEntriesRequest) Reset() {
 	*x = ListEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[6]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1422,7 @@ func (x *ListEntriesRequest) String() string {
 func (*ListEntriesRequest) ProtoMessage() {}
 
 func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[6]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1435,7 @@ func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ListEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListEntriesRequest) GetFilter() *EntryFilter {
@@ -1290,7 +1485,7 @@ type ListEntriesResponse struct {
 
 func (x *ListEntriesResponse) Reset() {
 	*x = ListEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[7]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1497,7 @@ func (x *ListEntriesResponse) String() string {
 func (*ListEntriesResponse) ProtoMessage() {}
 
 func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[7]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1510,7 @@ func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ListEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListEntriesResponse) GetEntries() []*Entry {
@@ -1363,7 +1558,7 @@ type UnreadableEntry struct {
 
 func (x *UnreadableEntry) Reset() {
 	*x = UnreadableEntry{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[8]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1570,7 @@ func (x *UnreadableEntry) String() string {
 func (*UnreadableEntry) ProtoMessage() {}
 
 func (x *UnreadableEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[8]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1583,7 @@ func (x *UnreadableEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadableEntry.ProtoReflect.Descriptor instead.
 func (*UnreadableEntry) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UnreadableEntry) GetKeyHash() string {
@@ -1430,7 +1625,7 @@ type SummarizeEntriesRequest struct {
 
 func (x *SummarizeEntriesRequest) Reset() {
 	*x = SummarizeEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1637,7 @@ func (x *SummarizeEntriesRequest) String() string {
 func (*SummarizeEntriesRequest) ProtoMessage() {}
 
 func (x *SummarizeEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1650,7 @@ func (x *SummarizeEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SummarizeEntriesRequest.ProtoReflect.Descriptor instead.
 func (*SummarizeEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SummarizeEntriesRequest) GetConsumer() string {
@@ -1501,7 +1696,7 @@ type SummarizeEntriesResponse struct {
 
 func (x *SummarizeEntriesResponse) Reset() {
 	*x = SummarizeEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1708,7 @@ func (x *SummarizeEntriesResponse) String() string {
 func (*SummarizeEntriesResponse) ProtoMessage() {}
 
 func (x *SummarizeEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1721,7 @@ func (x *SummarizeEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SummarizeEntriesResponse.ProtoReflect.Descriptor instead.
 func (*SummarizeEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SummarizeEntriesResponse) GetConsumers() []*ConsumerSummary {
@@ -1579,7 +1774,7 @@ type ConsumerSummary struct {
 
 func (x *ConsumerSummary) Reset() {
 	*x = ConsumerSummary{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1786,7 @@ func (x *ConsumerSummary) String() string {
 func (*ConsumerSummary) ProtoMessage() {}
 
 func (x *ConsumerSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1799,7 @@ func (x *ConsumerSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerSummary.ProtoReflect.Descriptor instead.
 func (*ConsumerSummary) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConsumerSummary) GetConsumer() string {
@@ -1694,7 +1889,7 @@ type StateSummary struct {
 
 func (x *StateSummary) Reset() {
 	*x = StateSummary{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1901,7 @@ func (x *StateSummary) String() string {
 func (*StateSummary) ProtoMessage() {}
 
 func (x *StateSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1914,7 @@ func (x *StateSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateSummary.ProtoReflect.Descriptor instead.
 func (*StateSummary) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StateSummary) GetState() EntryState {
@@ -1790,7 +1985,7 @@ type RedriveEntryRequest struct {
 
 func (x *RedriveEntryRequest) Reset() {
 	*x = RedriveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1997,7 @@ func (x *RedriveEntryRequest) String() string {
 func (*RedriveEntryRequest) ProtoMessage() {}
 
 func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +2010,7 @@ func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RedriveEntryRequest) GetKey() *EntryKey {
@@ -1880,7 +2075,7 @@ type RedriveEntryResponse struct {
 
 func (x *RedriveEntryResponse) Reset() {
 	*x = RedriveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2087,7 @@ func (x *RedriveEntryResponse) String() string {
 func (*RedriveEntryResponse) ProtoMessage() {}
 
 func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2100,7 @@ func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RedriveEntryResponse) GetEntry() *Entry {
@@ -1941,7 +2136,7 @@ type ParkEntryRequest struct {
 
 func (x *ParkEntryRequest) Reset() {
 	*x = ParkEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2148,7 @@ func (x *ParkEntryRequest) String() string {
 func (*ParkEntryRequest) ProtoMessage() {}
 
 func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2161,7 @@ func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryRequest.ProtoReflect.Descriptor instead.
 func (*ParkEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ParkEntryRequest) GetKey() *EntryKey {
@@ -2010,7 +2205,7 @@ type ParkEntryResponse struct {
 
 func (x *ParkEntryResponse) Reset() {
 	*x = ParkEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2217,7 @@ func (x *ParkEntryResponse) String() string {
 func (*ParkEntryResponse) ProtoMessage() {}
 
 func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2230,7 @@ func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryResponse.ProtoReflect.Descriptor instead.
 func (*ParkEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ParkEntryResponse) GetEntry() *Entry {
@@ -2080,7 +2275,7 @@ type ResolveEntryRequest struct {
 
 func (x *ResolveEntryRequest) Reset() {
 	*x = ResolveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2287,7 @@ func (x *ResolveEntryRequest) String() string {
 func (*ResolveEntryRequest) ProtoMessage() {}
 
 func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2300,7 @@ func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryRequest.ProtoReflect.Descriptor instead.
 func (*ResolveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResolveEntryRequest) GetKey() *EntryKey {
@@ -2177,7 +2372,7 @@ type ResolveEntryResponse struct {
 
 func (x *ResolveEntryResponse) Reset() {
 	*x = ResolveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2384,7 @@ func (x *ResolveEntryResponse) String() string {
 func (*ResolveEntryResponse) ProtoMessage() {}
 
 func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2397,7 @@ func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryResponse.ProtoReflect.Descriptor instead.
 func (*ResolveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResolveEntryResponse) GetEntry() *Entry {
@@ -2244,7 +2439,7 @@ type DeleteEntryRequest struct {
 
 func (x *DeleteEntryRequest) Reset() {
 	*x = DeleteEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2451,7 @@ func (x *DeleteEntryRequest) String() string {
 func (*DeleteEntryRequest) ProtoMessage() {}
 
 func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2464,7 @@ func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteEntryRequest) GetKey() *EntryKey {
@@ -2325,7 +2520,7 @@ type DeleteEntryResponse struct {
 
 func (x *DeleteEntryResponse) Reset() {
 	*x = DeleteEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2532,7 @@ func (x *DeleteEntryResponse) String() string {
 func (*DeleteEntryResponse) ProtoMessage() {}
 
 func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2545,7 @@ func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteEntryResponse) GetReplayed() bool {
@@ -2388,7 +2583,7 @@ type RedriveEntriesRequest struct {
 
 func (x *RedriveEntriesRequest) Reset() {
 	*x = RedriveEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2595,7 @@ func (x *RedriveEntriesRequest) String() string {
 func (*RedriveEntriesRequest) ProtoMessage() {}
 
 func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2608,7 @@ func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RedriveEntriesRequest) GetFilter() *EntryFilter {
@@ -2487,7 +2682,7 @@ type RedriveEntriesResponse struct {
 
 func (x *RedriveEntriesResponse) Reset() {
 	*x = RedriveEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2694,7 @@ func (x *RedriveEntriesResponse) String() string {
 func (*RedriveEntriesResponse) ProtoMessage() {}
 
 func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2707,7 @@ func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RedriveEntriesResponse) GetOutcomes() []*RedriveOutcome {
@@ -2580,7 +2775,7 @@ type RedriveOutcome struct {
 
 func (x *RedriveOutcome) Reset() {
 	*x = RedriveOutcome{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2787,7 @@ func (x *RedriveOutcome) String() string {
 func (*RedriveOutcome) ProtoMessage() {}
 
 func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2800,7 @@ func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveOutcome.ProtoReflect.Descriptor instead.
 func (*RedriveOutcome) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RedriveOutcome) GetKey() *EntryKey {
@@ -2674,7 +2869,7 @@ type ImportEntriesRequest struct {
 
 func (x *ImportEntriesRequest) Reset() {
 	*x = ImportEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2881,7 @@ func (x *ImportEntriesRequest) String() string {
 func (*ImportEntriesRequest) ProtoMessage() {}
 
 func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2894,7 @@ func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ImportEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ImportEntriesRequest) GetOperationId() string {
@@ -2741,7 +2936,7 @@ type ImportedEntry struct {
 
 func (x *ImportedEntry) Reset() {
 	*x = ImportedEntry{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2753,7 +2948,7 @@ func (x *ImportedEntry) String() string {
 func (*ImportedEntry) ProtoMessage() {}
 
 func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2766,7 +2961,7 @@ func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportedEntry.ProtoReflect.Descriptor instead.
 func (*ImportedEntry) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ImportedEntry) GetKey() *EntryKey {
@@ -2814,7 +3009,7 @@ type ImportEntriesResponse struct {
 
 func (x *ImportEntriesResponse) Reset() {
 	*x = ImportEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +3021,7 @@ func (x *ImportEntriesResponse) String() string {
 func (*ImportEntriesResponse) ProtoMessage() {}
 
 func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3034,7 @@ func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ImportEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ImportEntriesResponse) GetStored() int64 {
@@ -2883,7 +3078,7 @@ type ImportRejection struct {
 
 func (x *ImportRejection) Reset() {
 	*x = ImportRejection{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2895,7 +3090,7 @@ func (x *ImportRejection) String() string {
 func (*ImportRejection) ProtoMessage() {}
 
 func (x *ImportRejection) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2908,7 +3103,7 @@ func (x *ImportRejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRejection.ProtoReflect.Descriptor instead.
 func (*ImportRejection) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ImportRejection) GetIndex() int32 {
@@ -2957,7 +3152,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3164,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3177,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AuditEvent) GetRequestId() string {
@@ -3067,7 +3262,7 @@ type ListAuditEventsRequest struct {
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3274,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3287,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListAuditEventsRequest) GetConsumer() string {
@@ -3136,7 +3331,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3343,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3356,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListAuditEventsResponse) GetEvents() []*AuditEvent {
@@ -3197,7 +3392,7 @@ type BackoffPolicy struct {
 
 func (x *BackoffPolicy) Reset() {
 	*x = BackoffPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3404,7 @@ func (x *BackoffPolicy) String() string {
 func (*BackoffPolicy) ProtoMessage() {}
 
 func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3417,7 @@ func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackoffPolicy.ProtoReflect.Descriptor instead.
 func (*BackoffPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *BackoffPolicy) GetInitial() *durationpb.Duration {
@@ -3305,13 +3500,23 @@ type Policy struct {
 	// The largest result of a Complete that is stored, in bytes: up to the server's `result_bytes_max`, which holds where this
 	// is 0. A larger one is dropped (`result_dropped`).
 	ResultBytesMax *int32 `protobuf:"varint,19,opt,name=result_bytes_max,json=resultBytesMax,proto3,oneof" json:"result_bytes_max,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether messages of the consumer are stored (LedgerService.Store), to be acknowledged before they are processed. While it is
+	// off, Store is refused with INBOX_OFF; stored messages are still handed out. Only SetPolicy switches it on: a file of policies
+	// with it is refused, since servers of the version before must be gone first.
+	Inbox *bool `protobuf:"varint,20,opt,name=inbox,proto3,oneof" json:"inbox,omitempty"`
+	// How long a stored message is kept after it was completed, for audit and repair: 0 to `retention`. Then it is erased, and its
+	// entry stays.
+	MessageRetention *durationpb.Duration `protobuf:"bytes,21,opt,name=message_retention,json=messageRetention,proto3" json:"message_retention,omitempty"`
+	// How long the oldest stored message of the consumer may have been due before no more are stored (BACKLOG_FULL): up to 3,650
+	// days; 0 means no limit.
+	BacklogMaxAge *durationpb.Duration `protobuf:"bytes,22,opt,name=backlog_max_age,json=backlogMaxAge,proto3" json:"backlog_max_age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3528,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3541,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Policy) GetLease() *durationpb.Duration {
@@ -3472,6 +3677,27 @@ func (x *Policy) GetResultBytesMax() int32 {
 	return 0
 }
 
+func (x *Policy) GetInbox() bool {
+	if x != nil && x.Inbox != nil {
+		return *x.Inbox
+	}
+	return false
+}
+
+func (x *Policy) GetMessageRetention() *durationpb.Duration {
+	if x != nil {
+		return x.MessageRetention
+	}
+	return nil
+}
+
+func (x *Policy) GetBacklogMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.BacklogMaxAge
+	}
+	return nil
+}
+
 // ConsumerPolicy is a policy, whose it is, and where it comes from.
 type ConsumerPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3498,7 +3724,7 @@ type ConsumerPolicy struct {
 
 func (x *ConsumerPolicy) Reset() {
 	*x = ConsumerPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3736,7 @@ func (x *ConsumerPolicy) String() string {
 func (*ConsumerPolicy) ProtoMessage() {}
 
 func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3749,7 @@ func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerPolicy.ProtoReflect.Descriptor instead.
 func (*ConsumerPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConsumerPolicy) GetConsumer() string {
@@ -3586,7 +3812,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +3824,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +3837,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetPolicyRequest) GetConsumer() string {
@@ -3632,7 +3858,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +3870,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +3883,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -3680,7 +3906,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3918,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3931,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListPoliciesRequest) GetPageSize() int32 {
@@ -3735,7 +3961,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3973,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3986,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*ConsumerPolicy {
@@ -3803,7 +4029,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +4041,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +4054,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetPolicyRequest) GetConsumer() string {
@@ -3897,7 +4123,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4135,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4148,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -3963,7 +4189,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4201,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4214,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -4030,7 +4256,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4268,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4281,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DeletePolicyRequest) GetConsumer() string {
@@ -4099,7 +4325,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4111,7 +4337,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4124,7 +4350,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DeletePolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -4162,7 +4388,7 @@ type PolicyVersion struct {
 
 func (x *PolicyVersion) Reset() {
 	*x = PolicyVersion{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +4400,7 @@ func (x *PolicyVersion) String() string {
 func (*PolicyVersion) ProtoMessage() {}
 
 func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +4413,7 @@ func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
 func (*PolicyVersion) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PolicyVersion) GetVersion() int32 {
@@ -4247,7 +4473,7 @@ type ListPolicyVersionsRequest struct {
 
 func (x *ListPolicyVersionsRequest) Reset() {
 	*x = ListPolicyVersionsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4485,7 @@ func (x *ListPolicyVersionsRequest) String() string {
 func (*ListPolicyVersionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4498,7 @@ func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListPolicyVersionsRequest) GetConsumer() string {
@@ -4309,7 +4535,7 @@ type ListPolicyVersionsResponse struct {
 
 func (x *ListPolicyVersionsResponse) Reset() {
 	*x = ListPolicyVersionsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +4547,7 @@ func (x *ListPolicyVersionsResponse) String() string {
 func (*ListPolicyVersionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +4560,7 @@ func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListPolicyVersionsResponse) GetVersions() []*PolicyVersion {
@@ -4360,7 +4586,7 @@ type GetRetentionStatusRequest struct {
 
 func (x *GetRetentionStatusRequest) Reset() {
 	*x = GetRetentionStatusRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4598,7 @@ func (x *GetRetentionStatusRequest) String() string {
 func (*GetRetentionStatusRequest) ProtoMessage() {}
 
 func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4611,7 @@ func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 // GetRetentionStatusResponse tells how the purge keeps up.
@@ -4411,7 +4637,7 @@ type GetRetentionStatusResponse struct {
 
 func (x *GetRetentionStatusResponse) Reset() {
 	*x = GetRetentionStatusResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4423,7 +4649,7 @@ func (x *GetRetentionStatusResponse) String() string {
 func (*GetRetentionStatusResponse) ProtoMessage() {}
 
 func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4436,7 +4662,7 @@ func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetRetentionStatusResponse) GetDue() int64 {
@@ -4502,7 +4728,7 @@ type PurgeWorker struct {
 
 func (x *PurgeWorker) Reset() {
 	*x = PurgeWorker{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4740,7 @@ func (x *PurgeWorker) String() string {
 func (*PurgeWorker) ProtoMessage() {}
 
 func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4753,7 @@ func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeWorker.ProtoReflect.Descriptor instead.
 func (*PurgeWorker) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PurgeWorker) GetReplica() string {
@@ -4595,7 +4821,7 @@ type RaiseTokenOffsetRequest struct {
 
 func (x *RaiseTokenOffsetRequest) Reset() {
 	*x = RaiseTokenOffsetRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4607,7 +4833,7 @@ func (x *RaiseTokenOffsetRequest) String() string {
 func (*RaiseTokenOffsetRequest) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4620,7 +4846,7 @@ func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RaiseTokenOffsetRequest) GetRequestId() string {
@@ -4686,7 +4912,7 @@ type RaiseTokenOffsetResponse struct {
 
 func (x *RaiseTokenOffsetResponse) Reset() {
 	*x = RaiseTokenOffsetResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +4924,7 @@ func (x *RaiseTokenOffsetResponse) String() string {
 func (*RaiseTokenOffsetResponse) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +4937,7 @@ func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RaiseTokenOffsetResponse) GetTokenOffset() *durationpb.Duration {
@@ -4793,7 +5019,7 @@ type ReplayRun struct {
 
 func (x *ReplayRun) Reset() {
 	*x = ReplayRun{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4805,7 +5031,7 @@ func (x *ReplayRun) String() string {
 func (*ReplayRun) ProtoMessage() {}
 
 func (x *ReplayRun) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4818,7 +5044,7 @@ func (x *ReplayRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRun.ProtoReflect.Descriptor instead.
 func (*ReplayRun) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReplayRun) GetConsumer() string {
@@ -4911,7 +5137,7 @@ type CreateReplayRunRequest struct {
 
 func (x *CreateReplayRunRequest) Reset() {
 	*x = CreateReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4923,7 +5149,7 @@ func (x *CreateReplayRunRequest) String() string {
 func (*CreateReplayRunRequest) ProtoMessage() {}
 
 func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4936,7 +5162,7 @@ func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CreateReplayRunRequest) GetConsumer() string {
@@ -4987,7 +5213,7 @@ type CreateReplayRunResponse struct {
 
 func (x *CreateReplayRunResponse) Reset() {
 	*x = CreateReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5225,7 @@ func (x *CreateReplayRunResponse) String() string {
 func (*CreateReplayRunResponse) ProtoMessage() {}
 
 func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5238,7 @@ func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CreateReplayRunResponse) GetRun() *ReplayRun {
@@ -5047,7 +5273,7 @@ type CloseReplayRunRequest struct {
 
 func (x *CloseReplayRunRequest) Reset() {
 	*x = CloseReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5059,7 +5285,7 @@ func (x *CloseReplayRunRequest) String() string {
 func (*CloseReplayRunRequest) ProtoMessage() {}
 
 func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5072,7 +5298,7 @@ func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CloseReplayRunRequest) GetConsumer() string {
@@ -5116,7 +5342,7 @@ type CloseReplayRunResponse struct {
 
 func (x *CloseReplayRunResponse) Reset() {
 	*x = CloseReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +5354,7 @@ func (x *CloseReplayRunResponse) String() string {
 func (*CloseReplayRunResponse) ProtoMessage() {}
 
 func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5141,7 +5367,7 @@ func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CloseReplayRunResponse) GetRun() *ReplayRun {
@@ -5173,7 +5399,7 @@ type ListReplayRunsRequest struct {
 
 func (x *ListReplayRunsRequest) Reset() {
 	*x = ListReplayRunsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5185,7 +5411,7 @@ func (x *ListReplayRunsRequest) String() string {
 func (*ListReplayRunsRequest) ProtoMessage() {}
 
 func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5198,7 +5424,7 @@ func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListReplayRunsRequest) GetConsumer() string {
@@ -5237,7 +5463,7 @@ type ListReplayRunsResponse struct {
 
 func (x *ListReplayRunsResponse) Reset() {
 	*x = ListReplayRunsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5249,7 +5475,7 @@ func (x *ListReplayRunsResponse) String() string {
 func (*ListReplayRunsResponse) ProtoMessage() {}
 
 func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5262,7 +5488,7 @@ func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListReplayRunsResponse) GetRuns() []*ReplayRun {
@@ -5305,7 +5531,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5317,7 +5543,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5330,7 +5556,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Hold) GetPrefix() string {
@@ -5387,7 +5613,7 @@ type HoldConsumersRequest struct {
 
 func (x *HoldConsumersRequest) Reset() {
 	*x = HoldConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5399,7 +5625,7 @@ func (x *HoldConsumersRequest) String() string {
 func (*HoldConsumersRequest) ProtoMessage() {}
 
 func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5412,7 +5638,7 @@ func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersRequest.ProtoReflect.Descriptor instead.
 func (*HoldConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *HoldConsumersRequest) GetPrefix() string {
@@ -5456,7 +5682,7 @@ type HoldConsumersResponse struct {
 
 func (x *HoldConsumersResponse) Reset() {
 	*x = HoldConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5468,7 +5694,7 @@ func (x *HoldConsumersResponse) String() string {
 func (*HoldConsumersResponse) ProtoMessage() {}
 
 func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5481,7 +5707,7 @@ func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersResponse.ProtoReflect.Descriptor instead.
 func (*HoldConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *HoldConsumersResponse) GetHold() *Hold {
@@ -5517,7 +5743,7 @@ type ResumeConsumersRequest struct {
 
 func (x *ResumeConsumersRequest) Reset() {
 	*x = ResumeConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5529,7 +5755,7 @@ func (x *ResumeConsumersRequest) String() string {
 func (*ResumeConsumersRequest) ProtoMessage() {}
 
 func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5542,7 +5768,7 @@ func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ResumeConsumersRequest) GetPrefix() string {
@@ -5584,7 +5810,7 @@ type ResumeConsumersResponse struct {
 
 func (x *ResumeConsumersResponse) Reset() {
 	*x = ResumeConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5596,7 +5822,7 @@ func (x *ResumeConsumersResponse) String() string {
 func (*ResumeConsumersResponse) ProtoMessage() {}
 
 func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5609,7 +5835,7 @@ func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ResumeConsumersResponse) GetReplayed() bool {
@@ -5631,7 +5857,7 @@ type ListHoldsRequest struct {
 
 func (x *ListHoldsRequest) Reset() {
 	*x = ListHoldsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5643,7 +5869,7 @@ func (x *ListHoldsRequest) String() string {
 func (*ListHoldsRequest) ProtoMessage() {}
 
 func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5656,7 +5882,7 @@ func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsRequest.ProtoReflect.Descriptor instead.
 func (*ListHoldsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListHoldsRequest) GetPrefix() string {
@@ -5677,7 +5903,7 @@ type ListHoldsResponse struct {
 
 func (x *ListHoldsResponse) Reset() {
 	*x = ListHoldsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +5915,7 @@ func (x *ListHoldsResponse) String() string {
 func (*ListHoldsResponse) ProtoMessage() {}
 
 func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +5928,7 @@ func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsResponse.ProtoReflect.Descriptor instead.
 func (*ListHoldsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListHoldsResponse) GetHolds() []*Hold {
@@ -5725,7 +5951,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x129\n" +
 	"\aoutcome\x18\x05 \x01(\x0e2\x1f.idempotency.ledger.v1.ClosedByR\aoutcome\x12\x14\n" +
 	"\x05error\x18\x06 \x01(\tR\x05error\x12#\n" +
-	"\rreported_done\x18\a \x01(\bR\freportedDone\"\xec\f\n" +
+	"\rreported_done\x18\a \x01(\bR\freportedDone\"\xa0\x0e\n" +
 	"\x05Entry\x121\n" +
 	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
@@ -5769,7 +5995,10 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x0eresult_dropped\x18  \x01(\bR\rresultDropped\x121\n" +
 	"\x14fingerprint_unpinned\x18! \x01(\bR\x13fingerprintUnpinned\x121\n" +
 	"\x14superseded_completes\x18\" \x01(\x05R\x13supersededCompletes\x12\x18\n" +
-	"\adoubled\x18# \x01(\bR\adoubled\"l\n" +
+	"\adoubled\x18# \x01(\bR\adoubled\x12H\n" +
+	"\rmessage_state\x18$ \x01(\x0e2#.idempotency.ledger.v1.MessageStateR\fmessageState\x121\n" +
+	"\x06due_at\x18% \x01(\v2\x1a.google.protobuf.TimestampR\x05dueAt\x125\n" +
+	"\berase_at\x18& \x01(\v2\x1a.google.protobuf.TimestampR\aeraseAt\"l\n" +
 	"\rAllowedChange\x12:\n" +
 	"\x06change\x18\x01 \x01(\x0e2\".idempotency.ledger.v1.EntryChangeR\x06change\x12\x1f\n" +
 	"\vneeds_force\x18\x02 \x01(\bR\n" +
@@ -5779,7 +6008,13 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\bkey_hash\x18\x02 \x01(\tR\akeyHash\"}\n" +
 	"\x10GetEntryResponse\x122\n" +
 	"\x05entry\x18\x01 \x01(\v2\x1c.idempotency.ledger.v1.EntryR\x05entry\x125\n" +
-	"\x17policy_version_in_force\x18\x02 \x01(\x05R\x14policyVersionInForce\"\x8e\x03\n" +
+	"\x17policy_version_in_force\x18\x02 \x01(\x05R\x14policyVersionInForce\"^\n" +
+	"\x11GetMessageRequest\x121\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x87\x01\n" +
+	"\x12GetMessageResponse\x128\n" +
+	"\amessage\x18\x01 \x01(\v2\x1e.idempotency.ledger.v1.MessageR\amessage\x127\n" +
+	"\tstored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt\"\x8e\x03\n" +
 	"\vEntryFilter\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1b\n" +
@@ -5961,7 +6196,8 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x03max\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03max\x12\x1b\n" +
 	"\x06jitter\x18\x04 \x01(\x01H\x01R\x06jitter\x88\x01\x01B\r\n" +
 	"\v_multiplierB\t\n" +
-	"\a_jitter\"\xa9\t\n" +
+	"\a_jitter\"\xd9\n" +
+	"\n" +
 	"\x06Policy\x12/\n" +
 	"\x05lease\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x126\n" +
 	"\tmax_lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bmaxLease\x124\n" +
@@ -5983,11 +6219,15 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\voccurred_at\x18\x11 \x01(\x0e2%.idempotency.ledger.v1.OccurredAtModeR\n" +
 	"occurredAt\x129\n" +
 	"\x06replay\x18\x12 \x01(\x0e2!.idempotency.ledger.v1.ReplayModeR\x06replay\x12-\n" +
-	"\x10result_bytes_max\x18\x13 \x01(\x05H\x03R\x0eresultBytesMax\x88\x01\x01B\x0f\n" +
+	"\x10result_bytes_max\x18\x13 \x01(\x05H\x03R\x0eresultBytesMax\x88\x01\x01\x12\x19\n" +
+	"\x05inbox\x18\x14 \x01(\bH\x04R\x05inbox\x88\x01\x01\x12F\n" +
+	"\x11message_retention\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x10messageRetention\x12A\n" +
+	"\x0fbacklog_max_age\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\rbacklogMaxAgeB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
 	"\t_disabledB\x14\n" +
 	"\x12_claims_per_secondB\x13\n" +
-	"\x11_result_bytes_max\"\xc3\x02\n" +
+	"\x11_result_bytes_maxB\b\n" +
+	"\x06_inbox\"\xc3\x02\n" +
 	"\x0eConsumerPolicy\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12;\n" +
@@ -6159,7 +6399,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x10ListHoldsRequest\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\"F\n" +
 	"\x11ListHoldsResponse\x121\n" +
-	"\x05holds\x18\x01 \x03(\v2\x1b.idempotency.ledger.v1.HoldR\x05holds*\xf3\x01\n" +
+	"\x05holds\x18\x01 \x03(\v2\x1b.idempotency.ledger.v1.HoldR\x05holds*\x88\x02\n" +
 	"\bClosedBy\x12\x19\n" +
 	"\x15CLOSED_BY_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CLOSED_BY_COMPLETE\x10\x01\x12\x1c\n" +
@@ -6169,7 +6409,12 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x11CLOSED_BY_RELEASE\x10\x05\x12\x14\n" +
 	"\x10CLOSED_BY_EXPIRY\x10\x06\x12\x1b\n" +
 	"\x17CLOSED_BY_OPERATOR_PARK\x10\a\x12\x16\n" +
-	"\x12CLOSED_BY_OPERATOR\x10\b*\x8f\x01\n" +
+	"\x12CLOSED_BY_OPERATOR\x10\b\x12\x13\n" +
+	"\x0fCLOSED_BY_STORE\x10\t*_\n" +
+	"\fMessageState\x12\x1d\n" +
+	"\x19MESSAGE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12MESSAGE_STATE_KEPT\x10\x01\x12\x18\n" +
+	"\x14MESSAGE_STATE_ERASED\x10\x02*\x8f\x01\n" +
 	"\vEntryChange\x12\x1c\n" +
 	"\x18ENTRY_CHANGE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ENTRY_CHANGE_REDRIVE\x10\x01\x12\x18\n" +
@@ -6200,9 +6445,11 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15POLICY_SOURCE_DEFAULT\x10\x01\x12\x1f\n" +
 	"\x1bPOLICY_SOURCE_CONFIGURATION\x10\x02\x12\x15\n" +
-	"\x11POLICY_SOURCE_SET\x10\x032\xaf\x14\n" +
+	"\x11POLICY_SOURCE_SET\x10\x032\x97\x15\n" +
 	"\fAdminService\x12`\n" +
-	"\bGetEntry\x12&.idempotency.ledger.v1.GetEntryRequest\x1a'.idempotency.ledger.v1.GetEntryResponse\"\x03\x90\x02\x01\x12i\n" +
+	"\bGetEntry\x12&.idempotency.ledger.v1.GetEntryRequest\x1a'.idempotency.ledger.v1.GetEntryResponse\"\x03\x90\x02\x01\x12f\n" +
+	"\n" +
+	"GetMessage\x12(.idempotency.ledger.v1.GetMessageRequest\x1a).idempotency.ledger.v1.GetMessageResponse\"\x03\x90\x02\x02\x12i\n" +
 	"\vListEntries\x12).idempotency.ledger.v1.ListEntriesRequest\x1a*.idempotency.ledger.v1.ListEntriesResponse\"\x03\x90\x02\x01\x12x\n" +
 	"\x10SummarizeEntries\x12..idempotency.ledger.v1.SummarizeEntriesRequest\x1a/.idempotency.ledger.v1.SummarizeEntriesResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fRedriveEntry\x12*.idempotency.ledger.v1.RedriveEntryRequest\x1a+.idempotency.ledger.v1.RedriveEntryResponse\"\x03\x90\x02\x02\x12c\n" +
@@ -6239,257 +6486,271 @@ func file_idempotency_ledger_v1_admin_proto_rawDescGZIP() []byte {
 	return file_idempotency_ledger_v1_admin_proto_rawDescData
 }
 
-var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_idempotency_ledger_v1_admin_proto_goTypes = []any{
 	(ClosedBy)(0),                      // 0: idempotency.ledger.v1.ClosedBy
-	(EntryChange)(0),                   // 1: idempotency.ledger.v1.EntryChange
-	(EntryOrder)(0),                    // 2: idempotency.ledger.v1.EntryOrder
-	(FingerprintMode)(0),               // 3: idempotency.ledger.v1.FingerprintMode
-	(OccurredAtMode)(0),                // 4: idempotency.ledger.v1.OccurredAtMode
-	(ReplayMode)(0),                    // 5: idempotency.ledger.v1.ReplayMode
-	(PolicySource)(0),                  // 6: idempotency.ledger.v1.PolicySource
-	(*Attempt)(nil),                    // 7: idempotency.ledger.v1.Attempt
-	(*Entry)(nil),                      // 8: idempotency.ledger.v1.Entry
-	(*AllowedChange)(nil),              // 9: idempotency.ledger.v1.AllowedChange
-	(*GetEntryRequest)(nil),            // 10: idempotency.ledger.v1.GetEntryRequest
-	(*GetEntryResponse)(nil),           // 11: idempotency.ledger.v1.GetEntryResponse
-	(*EntryFilter)(nil),                // 12: idempotency.ledger.v1.EntryFilter
-	(*ListEntriesRequest)(nil),         // 13: idempotency.ledger.v1.ListEntriesRequest
-	(*ListEntriesResponse)(nil),        // 14: idempotency.ledger.v1.ListEntriesResponse
-	(*UnreadableEntry)(nil),            // 15: idempotency.ledger.v1.UnreadableEntry
-	(*SummarizeEntriesRequest)(nil),    // 16: idempotency.ledger.v1.SummarizeEntriesRequest
-	(*SummarizeEntriesResponse)(nil),   // 17: idempotency.ledger.v1.SummarizeEntriesResponse
-	(*ConsumerSummary)(nil),            // 18: idempotency.ledger.v1.ConsumerSummary
-	(*StateSummary)(nil),               // 19: idempotency.ledger.v1.StateSummary
-	(*RedriveEntryRequest)(nil),        // 20: idempotency.ledger.v1.RedriveEntryRequest
-	(*RedriveEntryResponse)(nil),       // 21: idempotency.ledger.v1.RedriveEntryResponse
-	(*ParkEntryRequest)(nil),           // 22: idempotency.ledger.v1.ParkEntryRequest
-	(*ParkEntryResponse)(nil),          // 23: idempotency.ledger.v1.ParkEntryResponse
-	(*ResolveEntryRequest)(nil),        // 24: idempotency.ledger.v1.ResolveEntryRequest
-	(*ResolveEntryResponse)(nil),       // 25: idempotency.ledger.v1.ResolveEntryResponse
-	(*DeleteEntryRequest)(nil),         // 26: idempotency.ledger.v1.DeleteEntryRequest
-	(*DeleteEntryResponse)(nil),        // 27: idempotency.ledger.v1.DeleteEntryResponse
-	(*RedriveEntriesRequest)(nil),      // 28: idempotency.ledger.v1.RedriveEntriesRequest
-	(*RedriveEntriesResponse)(nil),     // 29: idempotency.ledger.v1.RedriveEntriesResponse
-	(*RedriveOutcome)(nil),             // 30: idempotency.ledger.v1.RedriveOutcome
-	(*ImportEntriesRequest)(nil),       // 31: idempotency.ledger.v1.ImportEntriesRequest
-	(*ImportedEntry)(nil),              // 32: idempotency.ledger.v1.ImportedEntry
-	(*ImportEntriesResponse)(nil),      // 33: idempotency.ledger.v1.ImportEntriesResponse
-	(*ImportRejection)(nil),            // 34: idempotency.ledger.v1.ImportRejection
-	(*AuditEvent)(nil),                 // 35: idempotency.ledger.v1.AuditEvent
-	(*ListAuditEventsRequest)(nil),     // 36: idempotency.ledger.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),    // 37: idempotency.ledger.v1.ListAuditEventsResponse
-	(*BackoffPolicy)(nil),              // 38: idempotency.ledger.v1.BackoffPolicy
-	(*Policy)(nil),                     // 39: idempotency.ledger.v1.Policy
-	(*ConsumerPolicy)(nil),             // 40: idempotency.ledger.v1.ConsumerPolicy
-	(*GetPolicyRequest)(nil),           // 41: idempotency.ledger.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),          // 42: idempotency.ledger.v1.GetPolicyResponse
-	(*ListPoliciesRequest)(nil),        // 43: idempotency.ledger.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),       // 44: idempotency.ledger.v1.ListPoliciesResponse
-	(*SetPolicyRequest)(nil),           // 45: idempotency.ledger.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),          // 46: idempotency.ledger.v1.SetPolicyResponse
-	(*PolicyChange)(nil),               // 47: idempotency.ledger.v1.PolicyChange
-	(*DeletePolicyRequest)(nil),        // 48: idempotency.ledger.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),       // 49: idempotency.ledger.v1.DeletePolicyResponse
-	(*PolicyVersion)(nil),              // 50: idempotency.ledger.v1.PolicyVersion
-	(*ListPolicyVersionsRequest)(nil),  // 51: idempotency.ledger.v1.ListPolicyVersionsRequest
-	(*ListPolicyVersionsResponse)(nil), // 52: idempotency.ledger.v1.ListPolicyVersionsResponse
-	(*GetRetentionStatusRequest)(nil),  // 53: idempotency.ledger.v1.GetRetentionStatusRequest
-	(*GetRetentionStatusResponse)(nil), // 54: idempotency.ledger.v1.GetRetentionStatusResponse
-	(*PurgeWorker)(nil),                // 55: idempotency.ledger.v1.PurgeWorker
-	(*RaiseTokenOffsetRequest)(nil),    // 56: idempotency.ledger.v1.RaiseTokenOffsetRequest
-	(*RaiseTokenOffsetResponse)(nil),   // 57: idempotency.ledger.v1.RaiseTokenOffsetResponse
-	(*ReplayRun)(nil),                  // 58: idempotency.ledger.v1.ReplayRun
-	(*CreateReplayRunRequest)(nil),     // 59: idempotency.ledger.v1.CreateReplayRunRequest
-	(*CreateReplayRunResponse)(nil),    // 60: idempotency.ledger.v1.CreateReplayRunResponse
-	(*CloseReplayRunRequest)(nil),      // 61: idempotency.ledger.v1.CloseReplayRunRequest
-	(*CloseReplayRunResponse)(nil),     // 62: idempotency.ledger.v1.CloseReplayRunResponse
-	(*ListReplayRunsRequest)(nil),      // 63: idempotency.ledger.v1.ListReplayRunsRequest
-	(*ListReplayRunsResponse)(nil),     // 64: idempotency.ledger.v1.ListReplayRunsResponse
-	(*Hold)(nil),                       // 65: idempotency.ledger.v1.Hold
-	(*HoldConsumersRequest)(nil),       // 66: idempotency.ledger.v1.HoldConsumersRequest
-	(*HoldConsumersResponse)(nil),      // 67: idempotency.ledger.v1.HoldConsumersResponse
-	(*ResumeConsumersRequest)(nil),     // 68: idempotency.ledger.v1.ResumeConsumersRequest
-	(*ResumeConsumersResponse)(nil),    // 69: idempotency.ledger.v1.ResumeConsumersResponse
-	(*ListHoldsRequest)(nil),           // 70: idempotency.ledger.v1.ListHoldsRequest
-	(*ListHoldsResponse)(nil),          // 71: idempotency.ledger.v1.ListHoldsResponse
-	(*timestamppb.Timestamp)(nil),      // 72: google.protobuf.Timestamp
-	(*EntryKey)(nil),                   // 73: idempotency.ledger.v1.EntryKey
-	(EntryState)(0),                    // 74: idempotency.ledger.v1.EntryState
-	(ParkCause)(0),                     // 75: idempotency.ledger.v1.ParkCause
-	(*durationpb.Duration)(nil),        // 76: google.protobuf.Duration
-	(*Rejected)(nil),                   // 77: idempotency.ledger.v1.Rejected
-	(OnExpiry)(0),                      // 78: idempotency.ledger.v1.OnExpiry
-	(*fieldmaskpb.FieldMask)(nil),      // 79: google.protobuf.FieldMask
+	(MessageState)(0),                  // 1: idempotency.ledger.v1.MessageState
+	(EntryChange)(0),                   // 2: idempotency.ledger.v1.EntryChange
+	(EntryOrder)(0),                    // 3: idempotency.ledger.v1.EntryOrder
+	(FingerprintMode)(0),               // 4: idempotency.ledger.v1.FingerprintMode
+	(OccurredAtMode)(0),                // 5: idempotency.ledger.v1.OccurredAtMode
+	(ReplayMode)(0),                    // 6: idempotency.ledger.v1.ReplayMode
+	(PolicySource)(0),                  // 7: idempotency.ledger.v1.PolicySource
+	(*Attempt)(nil),                    // 8: idempotency.ledger.v1.Attempt
+	(*Entry)(nil),                      // 9: idempotency.ledger.v1.Entry
+	(*AllowedChange)(nil),              // 10: idempotency.ledger.v1.AllowedChange
+	(*GetEntryRequest)(nil),            // 11: idempotency.ledger.v1.GetEntryRequest
+	(*GetEntryResponse)(nil),           // 12: idempotency.ledger.v1.GetEntryResponse
+	(*GetMessageRequest)(nil),          // 13: idempotency.ledger.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),         // 14: idempotency.ledger.v1.GetMessageResponse
+	(*EntryFilter)(nil),                // 15: idempotency.ledger.v1.EntryFilter
+	(*ListEntriesRequest)(nil),         // 16: idempotency.ledger.v1.ListEntriesRequest
+	(*ListEntriesResponse)(nil),        // 17: idempotency.ledger.v1.ListEntriesResponse
+	(*UnreadableEntry)(nil),            // 18: idempotency.ledger.v1.UnreadableEntry
+	(*SummarizeEntriesRequest)(nil),    // 19: idempotency.ledger.v1.SummarizeEntriesRequest
+	(*SummarizeEntriesResponse)(nil),   // 20: idempotency.ledger.v1.SummarizeEntriesResponse
+	(*ConsumerSummary)(nil),            // 21: idempotency.ledger.v1.ConsumerSummary
+	(*StateSummary)(nil),               // 22: idempotency.ledger.v1.StateSummary
+	(*RedriveEntryRequest)(nil),        // 23: idempotency.ledger.v1.RedriveEntryRequest
+	(*RedriveEntryResponse)(nil),       // 24: idempotency.ledger.v1.RedriveEntryResponse
+	(*ParkEntryRequest)(nil),           // 25: idempotency.ledger.v1.ParkEntryRequest
+	(*ParkEntryResponse)(nil),          // 26: idempotency.ledger.v1.ParkEntryResponse
+	(*ResolveEntryRequest)(nil),        // 27: idempotency.ledger.v1.ResolveEntryRequest
+	(*ResolveEntryResponse)(nil),       // 28: idempotency.ledger.v1.ResolveEntryResponse
+	(*DeleteEntryRequest)(nil),         // 29: idempotency.ledger.v1.DeleteEntryRequest
+	(*DeleteEntryResponse)(nil),        // 30: idempotency.ledger.v1.DeleteEntryResponse
+	(*RedriveEntriesRequest)(nil),      // 31: idempotency.ledger.v1.RedriveEntriesRequest
+	(*RedriveEntriesResponse)(nil),     // 32: idempotency.ledger.v1.RedriveEntriesResponse
+	(*RedriveOutcome)(nil),             // 33: idempotency.ledger.v1.RedriveOutcome
+	(*ImportEntriesRequest)(nil),       // 34: idempotency.ledger.v1.ImportEntriesRequest
+	(*ImportedEntry)(nil),              // 35: idempotency.ledger.v1.ImportedEntry
+	(*ImportEntriesResponse)(nil),      // 36: idempotency.ledger.v1.ImportEntriesResponse
+	(*ImportRejection)(nil),            // 37: idempotency.ledger.v1.ImportRejection
+	(*AuditEvent)(nil),                 // 38: idempotency.ledger.v1.AuditEvent
+	(*ListAuditEventsRequest)(nil),     // 39: idempotency.ledger.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),    // 40: idempotency.ledger.v1.ListAuditEventsResponse
+	(*BackoffPolicy)(nil),              // 41: idempotency.ledger.v1.BackoffPolicy
+	(*Policy)(nil),                     // 42: idempotency.ledger.v1.Policy
+	(*ConsumerPolicy)(nil),             // 43: idempotency.ledger.v1.ConsumerPolicy
+	(*GetPolicyRequest)(nil),           // 44: idempotency.ledger.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),          // 45: idempotency.ledger.v1.GetPolicyResponse
+	(*ListPoliciesRequest)(nil),        // 46: idempotency.ledger.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),       // 47: idempotency.ledger.v1.ListPoliciesResponse
+	(*SetPolicyRequest)(nil),           // 48: idempotency.ledger.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),          // 49: idempotency.ledger.v1.SetPolicyResponse
+	(*PolicyChange)(nil),               // 50: idempotency.ledger.v1.PolicyChange
+	(*DeletePolicyRequest)(nil),        // 51: idempotency.ledger.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),       // 52: idempotency.ledger.v1.DeletePolicyResponse
+	(*PolicyVersion)(nil),              // 53: idempotency.ledger.v1.PolicyVersion
+	(*ListPolicyVersionsRequest)(nil),  // 54: idempotency.ledger.v1.ListPolicyVersionsRequest
+	(*ListPolicyVersionsResponse)(nil), // 55: idempotency.ledger.v1.ListPolicyVersionsResponse
+	(*GetRetentionStatusRequest)(nil),  // 56: idempotency.ledger.v1.GetRetentionStatusRequest
+	(*GetRetentionStatusResponse)(nil), // 57: idempotency.ledger.v1.GetRetentionStatusResponse
+	(*PurgeWorker)(nil),                // 58: idempotency.ledger.v1.PurgeWorker
+	(*RaiseTokenOffsetRequest)(nil),    // 59: idempotency.ledger.v1.RaiseTokenOffsetRequest
+	(*RaiseTokenOffsetResponse)(nil),   // 60: idempotency.ledger.v1.RaiseTokenOffsetResponse
+	(*ReplayRun)(nil),                  // 61: idempotency.ledger.v1.ReplayRun
+	(*CreateReplayRunRequest)(nil),     // 62: idempotency.ledger.v1.CreateReplayRunRequest
+	(*CreateReplayRunResponse)(nil),    // 63: idempotency.ledger.v1.CreateReplayRunResponse
+	(*CloseReplayRunRequest)(nil),      // 64: idempotency.ledger.v1.CloseReplayRunRequest
+	(*CloseReplayRunResponse)(nil),     // 65: idempotency.ledger.v1.CloseReplayRunResponse
+	(*ListReplayRunsRequest)(nil),      // 66: idempotency.ledger.v1.ListReplayRunsRequest
+	(*ListReplayRunsResponse)(nil),     // 67: idempotency.ledger.v1.ListReplayRunsResponse
+	(*Hold)(nil),                       // 68: idempotency.ledger.v1.Hold
+	(*HoldConsumersRequest)(nil),       // 69: idempotency.ledger.v1.HoldConsumersRequest
+	(*HoldConsumersResponse)(nil),      // 70: idempotency.ledger.v1.HoldConsumersResponse
+	(*ResumeConsumersRequest)(nil),     // 71: idempotency.ledger.v1.ResumeConsumersRequest
+	(*ResumeConsumersResponse)(nil),    // 72: idempotency.ledger.v1.ResumeConsumersResponse
+	(*ListHoldsRequest)(nil),           // 73: idempotency.ledger.v1.ListHoldsRequest
+	(*ListHoldsResponse)(nil),          // 74: idempotency.ledger.v1.ListHoldsResponse
+	(*timestamppb.Timestamp)(nil),      // 75: google.protobuf.Timestamp
+	(*EntryKey)(nil),                   // 76: idempotency.ledger.v1.EntryKey
+	(EntryState)(0),                    // 77: idempotency.ledger.v1.EntryState
+	(ParkCause)(0),                     // 78: idempotency.ledger.v1.ParkCause
+	(*durationpb.Duration)(nil),        // 79: google.protobuf.Duration
+	(*Message)(nil),                    // 80: idempotency.ledger.v1.Message
+	(*Rejected)(nil),                   // 81: idempotency.ledger.v1.Rejected
+	(OnExpiry)(0),                      // 82: idempotency.ledger.v1.OnExpiry
+	(*fieldmaskpb.FieldMask)(nil),      // 83: google.protobuf.FieldMask
 }
 var file_idempotency_ledger_v1_admin_proto_depIdxs = []int32{
-	72,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	72,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	75,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	75,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
 	0,   // 2: idempotency.ledger.v1.Attempt.outcome:type_name -> idempotency.ledger.v1.ClosedBy
-	73,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
+	76,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
+	77,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
+	78,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
 	0,   // 6: idempotency.ledger.v1.Entry.closed_by:type_name -> idempotency.ledger.v1.ClosedBy
-	72,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
-	72,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
-	72,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
-	72,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
-	72,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
-	72,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
-	7,   // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
-	72,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
-	72,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
-	72,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
-	76,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
-	9,   // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
-	1,   // 19: idempotency.ledger.v1.AllowedChange.change:type_name -> idempotency.ledger.v1.EntryChange
-	73,  // 20: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 21: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	74,  // 22: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 23: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
-	76,  // 24: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
-	76,  // 25: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
-	12,  // 26: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	2,   // 27: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
-	8,   // 28: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
-	15,  // 29: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
-	72,  // 30: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
-	72,  // 31: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
-	18,  // 32: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
-	72,  // 33: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	19,  // 34: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
-	76,  // 35: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
-	74,  // 36: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 37: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
-	76,  // 38: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
-	73,  // 39: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 40: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 41: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 42: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 43: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 44: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	8,   // 45: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 46: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	12,  // 47: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	30,  // 48: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
-	73,  // 49: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 50: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 51: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	77,  // 52: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	32,  // 53: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
-	73,  // 54: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
-	72,  // 55: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
-	34,  // 56: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
-	77,  // 57: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
-	72,  // 58: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	73,  // 59: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	35,  // 60: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
-	76,  // 61: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
-	76,  // 62: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
-	76,  // 63: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
-	76,  // 64: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
-	76,  // 65: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	76,  // 66: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
-	78,  // 67: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	38,  // 68: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
-	76,  // 69: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
-	76,  // 70: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
-	76,  // 71: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
-	76,  // 72: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
-	76,  // 73: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
-	3,   // 74: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
-	4,   // 75: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
-	5,   // 76: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
-	6,   // 77: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
-	39,  // 78: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
-	72,  // 79: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
-	40,  // 80: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	40,  // 81: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	39,  // 82: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
-	79,  // 83: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	40,  // 84: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	47,  // 85: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
-	40,  // 86: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	39,  // 87: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
-	72,  // 88: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
-	50,  // 89: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
-	76,  // 90: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	55,  // 91: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
-	72,  // 92: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
-	72,  // 93: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
-	72,  // 94: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
-	76,  // 95: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
-	76,  // 96: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
-	76,  // 97: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
-	72,  // 98: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
-	72,  // 99: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
-	76,  // 100: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
-	76,  // 101: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
-	5,   // 102: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
-	72,  // 103: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
-	72,  // 104: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
-	72,  // 105: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
-	19,  // 106: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
-	76,  // 107: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
-	58,  // 108: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	58,  // 109: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	58,  // 110: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
-	72,  // 111: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
-	72,  // 112: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
-	65,  // 113: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
-	65,  // 114: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
-	10,  // 115: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
-	13,  // 116: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
-	16,  // 117: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
-	20,  // 118: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
-	22,  // 119: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
-	24,  // 120: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
-	26,  // 121: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
-	28,  // 122: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
-	31,  // 123: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
-	41,  // 124: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
-	43,  // 125: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
-	45,  // 126: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
-	48,  // 127: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
-	51,  // 128: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
-	36,  // 129: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
-	53,  // 130: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
-	59,  // 131: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
-	61,  // 132: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
-	63,  // 133: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
-	66,  // 134: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
-	68,  // 135: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
-	70,  // 136: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
-	56,  // 137: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
-	11,  // 138: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
-	14,  // 139: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
-	17,  // 140: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
-	21,  // 141: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
-	23,  // 142: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
-	25,  // 143: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
-	27,  // 144: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
-	29,  // 145: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
-	33,  // 146: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
-	42,  // 147: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
-	44,  // 148: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
-	46,  // 149: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
-	49,  // 150: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
-	52,  // 151: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
-	37,  // 152: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
-	54,  // 153: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
-	60,  // 154: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
-	62,  // 155: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
-	64,  // 156: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
-	67,  // 157: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
-	69,  // 158: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
-	71,  // 159: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
-	57,  // 160: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
-	138, // [138:161] is the sub-list for method output_type
-	115, // [115:138] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	75,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
+	75,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
+	75,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
+	75,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
+	75,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
+	75,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
+	8,   // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
+	75,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
+	75,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
+	75,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
+	79,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
+	10,  // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
+	1,   // 19: idempotency.ledger.v1.Entry.message_state:type_name -> idempotency.ledger.v1.MessageState
+	75,  // 20: idempotency.ledger.v1.Entry.due_at:type_name -> google.protobuf.Timestamp
+	75,  // 21: idempotency.ledger.v1.Entry.erase_at:type_name -> google.protobuf.Timestamp
+	2,   // 22: idempotency.ledger.v1.AllowedChange.change:type_name -> idempotency.ledger.v1.EntryChange
+	76,  // 23: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	9,   // 24: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	76,  // 25: idempotency.ledger.v1.GetMessageRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	80,  // 26: idempotency.ledger.v1.GetMessageResponse.message:type_name -> idempotency.ledger.v1.Message
+	75,  // 27: idempotency.ledger.v1.GetMessageResponse.stored_at:type_name -> google.protobuf.Timestamp
+	77,  // 28: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
+	78,  // 29: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
+	79,  // 30: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
+	79,  // 31: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
+	15,  // 32: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	3,   // 33: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
+	9,   // 34: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
+	18,  // 35: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
+	75,  // 36: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
+	75,  // 37: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
+	21,  // 38: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
+	75,  // 39: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	22,  // 40: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
+	79,  // 41: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
+	77,  // 42: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
+	78,  // 43: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
+	79,  // 44: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
+	76,  // 45: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	9,   // 46: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	76,  // 47: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	9,   // 48: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	76,  // 49: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	77,  // 50: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	9,   // 51: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	76,  // 52: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	15,  // 53: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	33,  // 54: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
+	76,  // 55: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	77,  // 56: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	78,  // 57: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	81,  // 58: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	35,  // 59: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
+	76,  // 60: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
+	75,  // 61: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
+	37,  // 62: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
+	81,  // 63: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
+	75,  // 64: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	76,  // 65: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	38,  // 66: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
+	79,  // 67: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
+	79,  // 68: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
+	79,  // 69: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
+	79,  // 70: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
+	79,  // 71: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	79,  // 72: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
+	82,  // 73: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	41,  // 74: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
+	79,  // 75: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
+	79,  // 76: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
+	79,  // 77: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
+	79,  // 78: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
+	79,  // 79: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
+	4,   // 80: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
+	5,   // 81: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
+	6,   // 82: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
+	79,  // 83: idempotency.ledger.v1.Policy.message_retention:type_name -> google.protobuf.Duration
+	79,  // 84: idempotency.ledger.v1.Policy.backlog_max_age:type_name -> google.protobuf.Duration
+	7,   // 85: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
+	42,  // 86: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
+	75,  // 87: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
+	43,  // 88: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	43,  // 89: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	42,  // 90: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
+	83,  // 91: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	43,  // 92: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	50,  // 93: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
+	43,  // 94: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	42,  // 95: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
+	75,  // 96: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
+	53,  // 97: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
+	79,  // 98: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	58,  // 99: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
+	75,  // 100: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
+	75,  // 101: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
+	75,  // 102: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
+	79,  // 103: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
+	79,  // 104: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
+	79,  // 105: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
+	75,  // 106: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
+	75,  // 107: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
+	79,  // 108: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
+	79,  // 109: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
+	6,   // 110: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
+	75,  // 111: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
+	75,  // 112: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
+	75,  // 113: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
+	22,  // 114: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
+	79,  // 115: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
+	61,  // 116: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	61,  // 117: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	61,  // 118: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
+	75,  // 119: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
+	75,  // 120: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
+	68,  // 121: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
+	68,  // 122: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
+	11,  // 123: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
+	13,  // 124: idempotency.ledger.v1.AdminService.GetMessage:input_type -> idempotency.ledger.v1.GetMessageRequest
+	16,  // 125: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
+	19,  // 126: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
+	23,  // 127: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
+	25,  // 128: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
+	27,  // 129: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
+	29,  // 130: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
+	31,  // 131: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
+	34,  // 132: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
+	44,  // 133: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
+	46,  // 134: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
+	48,  // 135: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
+	51,  // 136: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
+	54,  // 137: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
+	39,  // 138: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
+	56,  // 139: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
+	62,  // 140: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
+	64,  // 141: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
+	66,  // 142: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
+	69,  // 143: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
+	71,  // 144: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
+	73,  // 145: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
+	59,  // 146: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
+	12,  // 147: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
+	14,  // 148: idempotency.ledger.v1.AdminService.GetMessage:output_type -> idempotency.ledger.v1.GetMessageResponse
+	17,  // 149: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
+	20,  // 150: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
+	24,  // 151: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
+	26,  // 152: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
+	28,  // 153: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
+	30,  // 154: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
+	32,  // 155: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
+	36,  // 156: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
+	45,  // 157: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
+	47,  // 158: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
+	49,  // 159: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
+	52,  // 160: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
+	55,  // 161: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
+	40,  // 162: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
+	57,  // 163: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
+	63,  // 164: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
+	65,  // 165: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
+	67,  // 166: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
+	70,  // 167: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
+	72,  // 168: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
+	74,  // 169: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
+	60,  // 170: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
+	147, // [147:171] is the sub-list for method output_type
+	123, // [123:147] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_idempotency_ledger_v1_admin_proto_init() }
@@ -6498,17 +6759,17 @@ func file_idempotency_ledger_v1_admin_proto_init() {
 		return
 	}
 	file_idempotency_ledger_v1_ledger_proto_init()
-	file_idempotency_ledger_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[31].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[32].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[13].OneofWrappers = []any{}
 	file_idempotency_ledger_v1_admin_proto_msgTypes[33].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[34].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_idempotency_ledger_v1_admin_proto_rawDesc), len(file_idempotency_ledger_v1_admin_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   65,
+			NumEnums:      8,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

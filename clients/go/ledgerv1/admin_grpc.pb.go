@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	AdminService_GetEntry_FullMethodName           = "/idempotency.ledger.v1.AdminService/GetEntry"
+	AdminService_GetMessage_FullMethodName         = "/idempotency.ledger.v1.AdminService/GetMessage"
 	AdminService_ListEntries_FullMethodName        = "/idempotency.ledger.v1.AdminService/ListEntries"
 	AdminService_SummarizeEntries_FullMethodName   = "/idempotency.ledger.v1.AdminService/SummarizeEntries"
 	AdminService_RedriveEntry_FullMethodName       = "/idempotency.ledger.v1.AdminService/RedriveEntry"
@@ -71,6 +72,11 @@ type AdminServiceClient interface {
 	//
 	// Its own errors: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
 	GetEntry(ctx context.Context, in *GetEntryRequest, opts ...grpc.CallOption) (*GetEntryResponse, error)
+	// GetMessage shows a stored message with its payload. Each call is an event of the audit (READ_MESSAGE), since a payload may
+	// hold what few people may read. Needs the right `admin` on the consumer.
+	//
+	// Its own errors: INVALID_FIELD, ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it).
+	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
 	// ListEntries pages through the entries of one consumer in the order of their creation. A page may have fewer
 	// entries than requested, even none, although there are more: if the filter excludes entries, at most 1,000 are
 	// read for one page. Go on until next_page_token is empty. An entry that does not change while the pages are read
@@ -292,6 +298,16 @@ func (c *adminServiceClient) GetEntry(ctx context.Context, in *GetEntryRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetEntryResponse)
 	err := c.cc.Invoke(ctx, AdminService_GetEntry_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetMessageResponse)
+	err := c.cc.Invoke(ctx, AdminService_GetMessage_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -557,6 +573,11 @@ type AdminServiceServer interface {
 	//
 	// Its own errors: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
 	GetEntry(context.Context, *GetEntryRequest) (*GetEntryResponse, error)
+	// GetMessage shows a stored message with its payload. Each call is an event of the audit (READ_MESSAGE), since a payload may
+	// hold what few people may read. Needs the right `admin` on the consumer.
+	//
+	// Its own errors: INVALID_FIELD, ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it).
+	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
 	// ListEntries pages through the entries of one consumer in the order of their creation. A page may have fewer
 	// entries than requested, even none, although there are more: if the filter excludes entries, at most 1,000 are
 	// read for one page. Go on until next_page_token is empty. An entry that does not change while the pages are read
@@ -777,6 +798,9 @@ type UnimplementedAdminServiceServer struct{}
 func (UnimplementedAdminServiceServer) GetEntry(context.Context, *GetEntryRequest) (*GetEntryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEntry not implemented")
 }
+func (UnimplementedAdminServiceServer) GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMessage not implemented")
+}
 func (UnimplementedAdminServiceServer) ListEntries(context.Context, *ListEntriesRequest) (*ListEntriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEntries not implemented")
 }
@@ -878,6 +902,24 @@ func _AdminService_GetEntry_Handler(srv interface{}, ctx context.Context, dec fu
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServiceServer).GetEntry(ctx, req.(*GetEntryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_GetMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMessageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).GetMessage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_GetMessage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).GetMessage(ctx, req.(*GetMessageRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1270,6 +1312,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetEntry",
 			Handler:    _AdminService_GetEntry_Handler,
+		},
+		{
+			MethodName: "GetMessage",
+			Handler:    _AdminService_GetMessage_Handler,
 		},
 		{
 			MethodName: "ListEntries",

@@ -353,6 +353,11 @@ const (
 	// admitted (RedriveEntry with `admit`), imported (ImportEntries), deleted (DeleteEntry) or purged. Replays, verdicts on
 	// what is done, settlements and all other changes go on.
 	ErrorReason_ERROR_REASON_STORE_CLOCK_AHEAD ErrorReason = 35
+	// FAILED_PRECONDITION, not applied: the consumer's policy does not have `inbox`, so that its messages are not stored.
+	ErrorReason_ERROR_REASON_INBOX_OFF ErrorReason = 36
+	// RESOURCE_EXHAUSTED, not applied: the stored messages of the consumer wait for longer than its `backlog_max_age`, or all
+	// messages take more than the server's `inbox_bytes_max`. The message stays in its broker: start workers that call ClaimNext.
+	ErrorReason_ERROR_REASON_BACKLOG_FULL ErrorReason = 37
 )
 
 // Enum value maps for ErrorReason.
@@ -394,6 +399,8 @@ var (
 		33: "ERROR_REASON_REPLAY_RUN_CLOSED",
 		34: "ERROR_REASON_REPLAY_FORBIDDEN",
 		35: "ERROR_REASON_STORE_CLOCK_AHEAD",
+		36: "ERROR_REASON_INBOX_OFF",
+		37: "ERROR_REASON_BACKLOG_FULL",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":          0,
@@ -432,6 +439,8 @@ var (
 		"ERROR_REASON_REPLAY_RUN_CLOSED":    33,
 		"ERROR_REASON_REPLAY_FORBIDDEN":     34,
 		"ERROR_REASON_STORE_CLOCK_AHEAD":    35,
+		"ERROR_REASON_INBOX_OFF":            36,
+		"ERROR_REASON_BACKLOG_FULL":         37,
 	}
 )
 
@@ -3368,6 +3377,914 @@ func (x *BatchLookupResponse) GetResponses() []*LookupResult {
 	return nil
 }
 
+// Header is one header of a message.
+type Header struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name: 1 to 256 bytes.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its value. All headers of a message together have at most 16 KiB, names included.
+	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Header) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Header) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Message is what a broker delivered: a payload, and what came with it. The ledger keeps it as it is, and reads none of it
+// except `event_type`, which it counts by.
+type Message struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The payload, as the producer sent it: at most 256 KiB. A larger one is refused with the advice DEAD_LETTER: store it
+	// elsewhere, and its address here.
+	Payload []byte `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
+	// The headers, in their order: at most 64.
+	Headers []*Header `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
+	// The topic, queue or stream that it came from: at most 256 bytes.
+	Topic string `protobuf:"bytes,3,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The partition, where the broker has partitions.
+	Partition *int32 `protobuf:"varint,4,opt,name=partition,proto3,oneof" json:"partition,omitempty"`
+	// The offset or sequence number, where the broker has one.
+	Offset *int64 `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// The broker's own key of the message, which partitions or orders it: at most 512 bytes.
+	MessageKey []byte `protobuf:"bytes,6,opt,name=message_key,json=messageKey,proto3" json:"message_key,omitempty"`
+	// What kind of message it is, as ClaimRequest.event_type: at most 128 bytes of it are used.
+	EventType string `protobuf:"bytes,7,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
+	// The version of its schema: at most 128 bytes.
+	EventVersion string `protobuf:"bytes,8,opt,name=event_version,json=eventVersion,proto3" json:"event_version,omitempty"`
+	// The media type of the payload: at most 128 bytes.
+	ContentType   string `protobuf:"bytes,9,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Message) Reset() {
+	*x = Message{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Message) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Message) ProtoMessage() {}
+
+func (x *Message) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Message.ProtoReflect.Descriptor instead.
+func (*Message) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Message) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *Message) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Message) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Message) GetPartition() int32 {
+	if x != nil && x.Partition != nil {
+		return *x.Partition
+	}
+	return 0
+}
+
+func (x *Message) GetOffset() int64 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+func (x *Message) GetMessageKey() []byte {
+	if x != nil {
+		return x.MessageKey
+	}
+	return nil
+}
+
+func (x *Message) GetEventType() string {
+	if x != nil {
+		return x.EventType
+	}
+	return ""
+}
+
+func (x *Message) GetEventVersion() string {
+	if x != nil {
+		return x.EventVersion
+	}
+	return ""
+}
+
+func (x *Message) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+// StoreRequest is one message to keep.
+type StoreRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message and its consumer. Required. It must not name a replay run.
+	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The message. Required.
+	Message *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// A digest of the payload, as ClaimRequest.fingerprint: at most 64 bytes.
+	Fingerprint []byte `protobuf:"bytes,3,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// When the producer made the message, as ClaimRequest.occurred_at.
+	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreRequest) Reset() {
+	*x = StoreRequest{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreRequest) ProtoMessage() {}
+
+func (x *StoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreRequest.ProtoReflect.Descriptor instead.
+func (*StoreRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *StoreRequest) GetKey() *EntryKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *StoreRequest) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *StoreRequest) GetFingerprint() []byte {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+func (x *StoreRequest) GetOccurredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredAt
+	}
+	return nil
+}
+
+// StoreResponse is the verdict on a message. An unknown verdict must be treated as ADVICE_RETRY_LATER.
+type StoreResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What to do with the broker's message. ADVICE_ACK: the ledger keeps the message, or has completed it.
+	Advice Advice `protobuf:"varint,1,opt,name=advice,proto3,enum=idempotency.ledger.v1.Advice" json:"advice,omitempty"`
+	// With ADVICE_RETRY_LATER: how long to wait before the next try.
+	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// What the ledger did. If no field that you know is set: treat it as ADVICE_RETRY_LATER.
+	//
+	// Types that are valid to be assigned to Verdict:
+	//
+	//	*StoreResponse_Stored
+	//	*StoreResponse_AlreadyStored
+	//	*StoreResponse_Completed
+	//	*StoreResponse_Failed
+	//	*StoreResponse_FingerprintMismatch
+	//	*StoreResponse_OutsideWindow
+	//	*StoreResponse_Rejected
+	Verdict       isStoreResponse_Verdict `protobuf_oneof:"verdict"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreResponse) Reset() {
+	*x = StoreResponse{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreResponse) ProtoMessage() {}
+
+func (x *StoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreResponse.ProtoReflect.Descriptor instead.
+func (*StoreResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *StoreResponse) GetAdvice() Advice {
+	if x != nil {
+		return x.Advice
+	}
+	return Advice_ADVICE_UNSPECIFIED
+}
+
+func (x *StoreResponse) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetVerdict() isStoreResponse_Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetStored() *Stored {
+	if x != nil {
+		if x, ok := x.Verdict.(*StoreResponse_Stored); ok {
+			return x.Stored
+		}
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetAlreadyStored() *AlreadyStored {
+	if x != nil {
+		if x, ok := x.Verdict.(*StoreResponse_AlreadyStored); ok {
+			return x.AlreadyStored
+		}
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetCompleted() *StoreCompleted {
+	if x != nil {
+		if x, ok := x.Verdict.(*StoreResponse_Completed); ok {
+			return x.Completed
+		}
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetFailed() *Failed {
+	if x != nil {
+		if x, ok := x.Verdict.(*StoreResponse_Failed); ok {
+			return x.Failed
+		}
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetFingerprintMismatch() *FingerprintMismatch {
+	if x != nil {
+		if x, ok := x.Verdict.(*StoreResponse_FingerprintMismatch); ok {
+			return x.FingerprintMismatch
+		}
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetOutsideWindow() *OutsideWindow {
+	if x != nil {
+		if x, ok := x.Verdict.(*StoreResponse_OutsideWindow); ok {
+			return x.OutsideWindow
+		}
+	}
+	return nil
+}
+
+func (x *StoreResponse) GetRejected() *Rejected {
+	if x != nil {
+		if x, ok := x.Verdict.(*StoreResponse_Rejected); ok {
+			return x.Rejected
+		}
+	}
+	return nil
+}
+
+type isStoreResponse_Verdict interface {
+	isStoreResponse_Verdict()
+}
+
+type StoreResponse_Stored struct {
+	// The ledger keeps the message from now on: acknowledge it.
+	Stored *Stored `protobuf:"bytes,3,opt,name=stored,proto3,oneof"`
+}
+
+type StoreResponse_AlreadyStored struct {
+	// The ledger kept the message before: acknowledge it.
+	AlreadyStored *AlreadyStored `protobuf:"bytes,4,opt,name=already_stored,json=alreadyStored,proto3,oneof"`
+}
+
+type StoreResponse_Completed struct {
+	// The message is done: acknowledge it.
+	Completed *StoreCompleted `protobuf:"bytes,5,opt,name=completed,proto3,oneof"`
+}
+
+type StoreResponse_Failed struct {
+	// The consumer or an operator gave the message up: move it to the dead-letter queue.
+	Failed *Failed `protobuf:"bytes,6,opt,name=failed,proto3,oneof"`
+}
+
+type StoreResponse_FingerprintMismatch struct {
+	// The id was used before with another payload.
+	FingerprintMismatch *FingerprintMismatch `protobuf:"bytes,7,opt,name=fingerprint_mismatch,json=fingerprintMismatch,proto3,oneof"`
+}
+
+type StoreResponse_OutsideWindow struct {
+	// The message is older than what the ledger remembers.
+	OutsideWindow *OutsideWindow `protobuf:"bytes,8,opt,name=outside_window,json=outsideWindow,proto3,oneof"`
+}
+
+type StoreResponse_Rejected struct {
+	// In batches only: this item's error.
+	Rejected *Rejected `protobuf:"bytes,9,opt,name=rejected,proto3,oneof"`
+}
+
+func (*StoreResponse_Stored) isStoreResponse_Verdict() {}
+
+func (*StoreResponse_AlreadyStored) isStoreResponse_Verdict() {}
+
+func (*StoreResponse_Completed) isStoreResponse_Verdict() {}
+
+func (*StoreResponse_Failed) isStoreResponse_Verdict() {}
+
+func (*StoreResponse_FingerprintMismatch) isStoreResponse_Verdict() {}
+
+func (*StoreResponse_OutsideWindow) isStoreResponse_Verdict() {}
+
+func (*StoreResponse_Rejected) isStoreResponse_Verdict() {}
+
+// Stored: the message is kept, durably.
+type Stored struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The state of its entry: RECEIVED if it is new.
+	State         EntryState `protobuf:"varint,1,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stored) Reset() {
+	*x = Stored{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stored) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stored) ProtoMessage() {}
+
+func (x *Stored) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stored.ProtoReflect.Descriptor instead.
+func (*Stored) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Stored) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+// AlreadyStored: the message was kept before.
+type AlreadyStored struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The state of its entry.
+	State EntryState `protobuf:"varint,1,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	// When it was stored.
+	StoredAt      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=stored_at,json=storedAt,proto3" json:"stored_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlreadyStored) Reset() {
+	*x = AlreadyStored{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlreadyStored) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlreadyStored) ProtoMessage() {}
+
+func (x *AlreadyStored) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlreadyStored.ProtoReflect.Descriptor instead.
+func (*AlreadyStored) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *AlreadyStored) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+func (x *AlreadyStored) GetStoredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoredAt
+	}
+	return nil
+}
+
+// StoreCompleted: the message is done. It has no result, since the right `store` reads none: Lookup does.
+type StoreCompleted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was completed.
+	CompletedAt   *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreCompleted) Reset() {
+	*x = StoreCompleted{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreCompleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreCompleted) ProtoMessage() {}
+
+func (x *StoreCompleted) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreCompleted.ProtoReflect.Descriptor instead.
+func (*StoreCompleted) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *StoreCompleted) GetCompletedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CompletedAt
+	}
+	return nil
+}
+
+// BatchStoreRequest holds many messages.
+type BatchStoreRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The messages: at most 1,000, and at most 3.5 MiB together.
+	Requests      []*StoreRequest `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchStoreRequest) Reset() {
+	*x = BatchStoreRequest{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchStoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchStoreRequest) ProtoMessage() {}
+
+func (x *BatchStoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchStoreRequest.ProtoReflect.Descriptor instead.
+func (*BatchStoreRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *BatchStoreRequest) GetRequests() []*StoreRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+// BatchStoreResponse holds the answers.
+type BatchStoreResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each request, in the same order.
+	Responses     []*StoreResponse `protobuf:"bytes,1,rep,name=responses,proto3" json:"responses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchStoreResponse) Reset() {
+	*x = BatchStoreResponse{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchStoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchStoreResponse) ProtoMessage() {}
+
+func (x *BatchStoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchStoreResponse.ProtoReflect.Descriptor instead.
+func (*BatchStoreResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *BatchStoreResponse) GetResponses() []*StoreResponse {
+	if x != nil {
+		return x.Responses
+	}
+	return nil
+}
+
+// ClaimNextRequest asks for messages of a consumer.
+type ClaimNextRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The consumer. Required; at most 128 bytes.
+	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	// A random UUID (version 4 or 7, in its 36-character text form; others are refused) that the client makes for each call, and
+	// repeats only when the very same call is retried. Required.
+	ClaimId string `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// Who asks, as ClaimRequest.owner: at most 128 bytes.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// How long each message is held unless it is renewed, as ClaimRequest.lease.
+	Lease *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
+	// The most messages that are handed out: 1 to 1,000. 0 or unset: 1.
+	Max int32 `protobuf:"varint,5,opt,name=max,proto3" json:"max,omitempty"`
+	// The most bytes of messages that are handed out: up to 3.5 MiB, which holds where this is 0. A message that is larger by
+	// itself is handed out alone.
+	BytesMax int32 `protobuf:"varint,6,opt,name=bytes_max,json=bytesMax,proto3" json:"bytes_max,omitempty"`
+	// How long the call waits while no message is due, as ClaimRequest.wait: at most the server's `max_wait`, and what the call's
+	// deadline leaves. Nothing is handed out with less than 1 s of the deadline left.
+	Wait          *durationpb.Duration `protobuf:"bytes,7,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimNextRequest) Reset() {
+	*x = ClaimNextRequest{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimNextRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimNextRequest) ProtoMessage() {}
+
+func (x *ClaimNextRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimNextRequest.ProtoReflect.Descriptor instead.
+func (*ClaimNextRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ClaimNextRequest) GetConsumer() string {
+	if x != nil {
+		return x.Consumer
+	}
+	return ""
+}
+
+func (x *ClaimNextRequest) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *ClaimNextRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ClaimNextRequest) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *ClaimNextRequest) GetMax() int32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *ClaimNextRequest) GetBytesMax() int32 {
+	if x != nil {
+		return x.BytesMax
+	}
+	return 0
+}
+
+func (x *ClaimNextRequest) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+// ClaimNextResponse holds the messages that were handed out.
+type ClaimNextResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The messages; empty if none was due.
+	Messages []*Handed `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	// Without a message: how long to wait before the next call.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimNextResponse) Reset() {
+	*x = ClaimNextResponse{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimNextResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimNextResponse) ProtoMessage() {}
+
+func (x *ClaimNextResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimNextResponse.ProtoReflect.Descriptor instead.
+func (*ClaimNextResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ClaimNextResponse) GetMessages() []*Handed {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *ClaimNextResponse) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
+// Handed is one message, and the claim on it.
+type Handed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message's key: hand it to every settlement.
+	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The claim, as after Claim.
+	Acquired *Acquired `protobuf:"bytes,2,opt,name=acquired,proto3" json:"acquired,omitempty"`
+	// The message, as it was stored.
+	Message *Message `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// When it was stored.
+	StoredAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=stored_at,json=storedAt,proto3" json:"stored_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Handed) Reset() {
+	*x = Handed{}
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Handed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Handed) ProtoMessage() {}
+
+func (x *Handed) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_ledger_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Handed.ProtoReflect.Descriptor instead.
+func (*Handed) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_ledger_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Handed) GetKey() *EntryKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Handed) GetAcquired() *Acquired {
+	if x != nil {
+		return x.Acquired
+	}
+	return nil
+}
+
+func (x *Handed) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *Handed) GetStoredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoredAt
+	}
+	return nil
+}
+
 var File_idempotency_ledger_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_idempotency_ledger_v1_ledger_proto_rawDesc = "" +
@@ -3576,7 +4493,71 @@ const file_idempotency_ledger_v1_ledger_proto_rawDesc = "" +
 	"\brejected\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.RejectedH\x00R\brejectedB\t\n" +
 	"\aoutcome\"X\n" +
 	"\x13BatchLookupResponse\x12A\n" +
-	"\tresponses\x18\x01 \x03(\v2#.idempotency.ledger.v1.LookupResultR\tresponses*t\n" +
+	"\tresponses\x18\x01 \x03(\v2#.idempotency.ledger.v1.LookupResultR\tresponses\"2\n" +
+	"\x06Header\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xd3\x02\n" +
+	"\aMessage\x12\x18\n" +
+	"\apayload\x18\x01 \x01(\fR\apayload\x127\n" +
+	"\aheaders\x18\x02 \x03(\v2\x1d.idempotency.ledger.v1.HeaderR\aheaders\x12\x14\n" +
+	"\x05topic\x18\x03 \x01(\tR\x05topic\x12!\n" +
+	"\tpartition\x18\x04 \x01(\x05H\x00R\tpartition\x88\x01\x01\x12\x1b\n" +
+	"\x06offset\x18\x05 \x01(\x03H\x01R\x06offset\x88\x01\x01\x12\x1f\n" +
+	"\vmessage_key\x18\x06 \x01(\fR\n" +
+	"messageKey\x12\x1d\n" +
+	"\n" +
+	"event_type\x18\a \x01(\tR\teventType\x12#\n" +
+	"\revent_version\x18\b \x01(\tR\feventVersion\x12!\n" +
+	"\fcontent_type\x18\t \x01(\tR\vcontentTypeB\f\n" +
+	"\n" +
+	"_partitionB\t\n" +
+	"\a_offset\"\xda\x01\n" +
+	"\fStoreRequest\x121\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x128\n" +
+	"\amessage\x18\x02 \x01(\v2\x1e.idempotency.ledger.v1.MessageR\amessage\x12 \n" +
+	"\vfingerprint\x18\x03 \x01(\fR\vfingerprint\x12;\n" +
+	"\voccurred_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"occurredAt\"\x84\x05\n" +
+	"\rStoreResponse\x125\n" +
+	"\x06advice\x18\x01 \x01(\x0e2\x1d.idempotency.ledger.v1.AdviceR\x06advice\x12:\n" +
+	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\x127\n" +
+	"\x06stored\x18\x03 \x01(\v2\x1d.idempotency.ledger.v1.StoredH\x00R\x06stored\x12M\n" +
+	"\x0ealready_stored\x18\x04 \x01(\v2$.idempotency.ledger.v1.AlreadyStoredH\x00R\ralreadyStored\x12E\n" +
+	"\tcompleted\x18\x05 \x01(\v2%.idempotency.ledger.v1.StoreCompletedH\x00R\tcompleted\x127\n" +
+	"\x06failed\x18\x06 \x01(\v2\x1d.idempotency.ledger.v1.FailedH\x00R\x06failed\x12_\n" +
+	"\x14fingerprint_mismatch\x18\a \x01(\v2*.idempotency.ledger.v1.FingerprintMismatchH\x00R\x13fingerprintMismatch\x12M\n" +
+	"\x0eoutside_window\x18\b \x01(\v2$.idempotency.ledger.v1.OutsideWindowH\x00R\routsideWindow\x12=\n" +
+	"\brejected\x18\t \x01(\v2\x1f.idempotency.ledger.v1.RejectedH\x00R\brejectedB\t\n" +
+	"\averdict\"A\n" +
+	"\x06Stored\x127\n" +
+	"\x05state\x18\x01 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\"\x81\x01\n" +
+	"\rAlreadyStored\x127\n" +
+	"\x05state\x18\x01 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x127\n" +
+	"\tstored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt\"O\n" +
+	"\x0eStoreCompleted\x12=\n" +
+	"\fcompleted_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vcompletedAt\"T\n" +
+	"\x11BatchStoreRequest\x12?\n" +
+	"\brequests\x18\x01 \x03(\v2#.idempotency.ledger.v1.StoreRequestR\brequests\"X\n" +
+	"\x12BatchStoreResponse\x12B\n" +
+	"\tresponses\x18\x01 \x03(\v2$.idempotency.ledger.v1.StoreResponseR\tresponses\"\xee\x01\n" +
+	"\x10ClaimNextRequest\x12\x1a\n" +
+	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x19\n" +
+	"\bclaim_id\x18\x02 \x01(\tR\aclaimId\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12/\n" +
+	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x10\n" +
+	"\x03max\x18\x05 \x01(\x05R\x03max\x12\x1b\n" +
+	"\tbytes_max\x18\x06 \x01(\x05R\bbytesMax\x12-\n" +
+	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x8a\x01\n" +
+	"\x11ClaimNextResponse\x129\n" +
+	"\bmessages\x18\x01 \x03(\v2\x1d.idempotency.ledger.v1.HandedR\bmessages\x12:\n" +
+	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\"\xeb\x01\n" +
+	"\x06Handed\x121\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12;\n" +
+	"\bacquired\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.AcquiredR\bacquired\x128\n" +
+	"\amessage\x18\x03 \x01(\v2\x1e.idempotency.ledger.v1.MessageR\amessage\x127\n" +
+	"\tstored_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt*t\n" +
 	"\x06Advice\x12\x16\n" +
 	"\x12ADVICE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eADVICE_PROCESS\x10\x01\x12\x0e\n" +
@@ -3599,7 +4580,7 @@ const file_idempotency_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x18PARK_CAUSE_LEASE_EXPIRED\x10\x02\x12\x1d\n" +
 	"\x19PARK_CAUSE_EFFECT_UNKNOWN\x10\x03\x12\x17\n" +
 	"\x13PARK_CAUSE_CONSUMER\x10\x04\x12\x17\n" +
-	"\x13PARK_CAUSE_OPERATOR\x10\x05*\xc4\t\n" +
+	"\x13PARK_CAUSE_OPERATOR\x10\x05*\xff\t\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\x1f\n" +
@@ -3637,7 +4618,9 @@ const file_idempotency_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x1fERROR_REASON_REPLAY_RUN_UNKNOWN\x10 \x12\"\n" +
 	"\x1eERROR_REASON_REPLAY_RUN_CLOSED\x10!\x12!\n" +
 	"\x1dERROR_REASON_REPLAY_FORBIDDEN\x10\"\x12\"\n" +
-	"\x1eERROR_REASON_STORE_CLOCK_AHEAD\x10#*o\n" +
+	"\x1eERROR_REASON_STORE_CLOCK_AHEAD\x10#\x12\x1a\n" +
+	"\x16ERROR_REASON_INBOX_OFF\x10$\x12\x1d\n" +
+	"\x19ERROR_REASON_BACKLOG_FULL\x10%*o\n" +
 	"\bOnExpiry\x12\x19\n" +
 	"\x15ON_EXPIRY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ON_EXPIRY_RECLAIM\x10\x01\x12\x12\n" +
@@ -3647,7 +4630,7 @@ const file_idempotency_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16FAILURE_KIND_RETRYABLE\x10\x01\x12\x19\n" +
 	"\x15FAILURE_KIND_TERMINAL\x10\x02\x12\x15\n" +
-	"\x11FAILURE_KIND_PARK\x10\x032\xf2\x06\n" +
+	"\x11FAILURE_KIND_PARK\x10\x032\x98\t\n" +
 	"\rLedgerService\x12W\n" +
 	"\x05Claim\x12#.idempotency.ledger.v1.ClaimRequest\x1a$.idempotency.ledger.v1.ClaimResponse\"\x03\x90\x02\x02\x12W\n" +
 	"\x05Renew\x12#.idempotency.ledger.v1.RenewRequest\x1a$.idempotency.ledger.v1.RenewResponse\"\x03\x90\x02\x02\x12`\n" +
@@ -3658,7 +4641,11 @@ const file_idempotency_ledger_v1_ledger_proto_rawDesc = "" +
 	"BatchClaim\x12(.idempotency.ledger.v1.BatchClaimRequest\x1a).idempotency.ledger.v1.BatchClaimResponse\"\x03\x90\x02\x02\x12i\n" +
 	"\vBatchSettle\x12).idempotency.ledger.v1.BatchSettleRequest\x1a*.idempotency.ledger.v1.BatchSettleResponse\"\x03\x90\x02\x02\x12Z\n" +
 	"\x06Lookup\x12$.idempotency.ledger.v1.LookupRequest\x1a%.idempotency.ledger.v1.LookupResponse\"\x03\x90\x02\x01\x12i\n" +
-	"\vBatchLookup\x12).idempotency.ledger.v1.BatchLookupRequest\x1a*.idempotency.ledger.v1.BatchLookupResponse\"\x03\x90\x02\x01Bs\n" +
+	"\vBatchLookup\x12).idempotency.ledger.v1.BatchLookupRequest\x1a*.idempotency.ledger.v1.BatchLookupResponse\"\x03\x90\x02\x01\x12W\n" +
+	"\x05Store\x12#.idempotency.ledger.v1.StoreRequest\x1a$.idempotency.ledger.v1.StoreResponse\"\x03\x90\x02\x02\x12f\n" +
+	"\n" +
+	"BatchStore\x12(.idempotency.ledger.v1.BatchStoreRequest\x1a).idempotency.ledger.v1.BatchStoreResponse\"\x03\x90\x02\x02\x12c\n" +
+	"\tClaimNext\x12'.idempotency.ledger.v1.ClaimNextRequest\x1a(.idempotency.ledger.v1.ClaimNextResponse\"\x03\x90\x02\x02Bs\n" +
 	"\x14idempotencyledger.v1P\x01Z\x13./ledgerv1;ledgerv1\xaa\x02\x14IdempotencyLedger.V1\xca\x02\x14IdempotencyLedger\\V1\xea\x02\x15IdempotencyLedger::V1b\x06proto3"
 
 var (
@@ -3674,7 +4661,7 @@ func file_idempotency_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_idempotency_ledger_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_idempotency_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_idempotency_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_idempotency_ledger_v1_ledger_proto_goTypes = []any{
 	(Advice)(0),                   // 0: idempotency.ledger.v1.Advice
 	(EntryState)(0),               // 1: idempotency.ledger.v1.EntryState
@@ -3715,106 +4702,151 @@ var file_idempotency_ledger_v1_ledger_proto_goTypes = []any{
 	(*BatchLookupRequest)(nil),    // 36: idempotency.ledger.v1.BatchLookupRequest
 	(*LookupResult)(nil),          // 37: idempotency.ledger.v1.LookupResult
 	(*BatchLookupResponse)(nil),   // 38: idempotency.ledger.v1.BatchLookupResponse
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*Header)(nil),                // 39: idempotency.ledger.v1.Header
+	(*Message)(nil),               // 40: idempotency.ledger.v1.Message
+	(*StoreRequest)(nil),          // 41: idempotency.ledger.v1.StoreRequest
+	(*StoreResponse)(nil),         // 42: idempotency.ledger.v1.StoreResponse
+	(*Stored)(nil),                // 43: idempotency.ledger.v1.Stored
+	(*AlreadyStored)(nil),         // 44: idempotency.ledger.v1.AlreadyStored
+	(*StoreCompleted)(nil),        // 45: idempotency.ledger.v1.StoreCompleted
+	(*BatchStoreRequest)(nil),     // 46: idempotency.ledger.v1.BatchStoreRequest
+	(*BatchStoreResponse)(nil),    // 47: idempotency.ledger.v1.BatchStoreResponse
+	(*ClaimNextRequest)(nil),      // 48: idempotency.ledger.v1.ClaimNextRequest
+	(*ClaimNextResponse)(nil),     // 49: idempotency.ledger.v1.ClaimNextResponse
+	(*Handed)(nil),                // 50: idempotency.ledger.v1.Handed
+	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
 }
 var file_idempotency_ledger_v1_ledger_proto_depIdxs = []int32{
-	6,  // 0: idempotency.ledger.v1.ClaimRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	39, // 1: idempotency.ledger.v1.ClaimRequest.lease:type_name -> google.protobuf.Duration
-	40, // 2: idempotency.ledger.v1.ClaimRequest.occurred_at:type_name -> google.protobuf.Timestamp
-	39, // 3: idempotency.ledger.v1.ClaimRequest.wait:type_name -> google.protobuf.Duration
-	0,  // 4: idempotency.ledger.v1.ClaimResponse.advice:type_name -> idempotency.ledger.v1.Advice
-	39, // 5: idempotency.ledger.v1.ClaimResponse.retry_after:type_name -> google.protobuf.Duration
-	9,  // 6: idempotency.ledger.v1.ClaimResponse.acquired:type_name -> idempotency.ledger.v1.Acquired
-	10, // 7: idempotency.ledger.v1.ClaimResponse.completed:type_name -> idempotency.ledger.v1.Completed
-	11, // 8: idempotency.ledger.v1.ClaimResponse.in_progress:type_name -> idempotency.ledger.v1.InProgress
-	12, // 9: idempotency.ledger.v1.ClaimResponse.backoff:type_name -> idempotency.ledger.v1.Backoff
-	13, // 10: idempotency.ledger.v1.ClaimResponse.failed:type_name -> idempotency.ledger.v1.Failed
-	14, // 11: idempotency.ledger.v1.ClaimResponse.parked:type_name -> idempotency.ledger.v1.Parked
-	15, // 12: idempotency.ledger.v1.ClaimResponse.fingerprint_mismatch:type_name -> idempotency.ledger.v1.FingerprintMismatch
-	16, // 13: idempotency.ledger.v1.ClaimResponse.outside_window:type_name -> idempotency.ledger.v1.OutsideWindow
-	18, // 14: idempotency.ledger.v1.ClaimResponse.rejected:type_name -> idempotency.ledger.v1.Rejected
-	17, // 15: idempotency.ledger.v1.ClaimResponse.suppressed:type_name -> idempotency.ledger.v1.Suppressed
-	39, // 16: idempotency.ledger.v1.Acquired.lease:type_name -> google.protobuf.Duration
-	39, // 17: idempotency.ledger.v1.Acquired.hold:type_name -> google.protobuf.Duration
-	4,  // 18: idempotency.ledger.v1.Acquired.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	40, // 19: idempotency.ledger.v1.Completed.completed_at:type_name -> google.protobuf.Timestamp
-	39, // 20: idempotency.ledger.v1.InProgress.lease:type_name -> google.protobuf.Duration
-	40, // 21: idempotency.ledger.v1.Failed.failed_at:type_name -> google.protobuf.Timestamp
-	2,  // 22: idempotency.ledger.v1.Parked.cause:type_name -> idempotency.ledger.v1.ParkCause
-	40, // 23: idempotency.ledger.v1.Parked.parked_at:type_name -> google.protobuf.Timestamp
-	39, // 24: idempotency.ledger.v1.OutsideWindow.window:type_name -> google.protobuf.Duration
-	40, // 25: idempotency.ledger.v1.OutsideWindow.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 26: idempotency.ledger.v1.Rejected.reason:type_name -> idempotency.ledger.v1.ErrorReason
-	19, // 27: idempotency.ledger.v1.Rejected.field_violations:type_name -> idempotency.ledger.v1.FieldViolation
-	39, // 28: idempotency.ledger.v1.Rejected.retry_after:type_name -> google.protobuf.Duration
-	1,  // 29: idempotency.ledger.v1.Rejected.current_state:type_name -> idempotency.ledger.v1.EntryState
-	0,  // 30: idempotency.ledger.v1.Rejected.advice:type_name -> idempotency.ledger.v1.Advice
-	6,  // 31: idempotency.ledger.v1.RenewRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	39, // 32: idempotency.ledger.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
-	39, // 33: idempotency.ledger.v1.RenewResponse.lease:type_name -> google.protobuf.Duration
-	39, // 34: idempotency.ledger.v1.RenewResponse.hold:type_name -> google.protobuf.Duration
-	4,  // 35: idempotency.ledger.v1.RenewResponse.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	6,  // 36: idempotency.ledger.v1.CompleteRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	0,  // 37: idempotency.ledger.v1.CompleteResponse.advice:type_name -> idempotency.ledger.v1.Advice
-	6,  // 38: idempotency.ledger.v1.FailRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	5,  // 39: idempotency.ledger.v1.FailRequest.kind:type_name -> idempotency.ledger.v1.FailureKind
-	39, // 40: idempotency.ledger.v1.FailRequest.retry_after:type_name -> google.protobuf.Duration
-	0,  // 41: idempotency.ledger.v1.FailResponse.advice:type_name -> idempotency.ledger.v1.Advice
-	1,  // 42: idempotency.ledger.v1.FailResponse.state:type_name -> idempotency.ledger.v1.EntryState
-	39, // 43: idempotency.ledger.v1.FailResponse.retry_after:type_name -> google.protobuf.Duration
-	6,  // 44: idempotency.ledger.v1.ReleaseRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	39, // 45: idempotency.ledger.v1.ReleaseRequest.delay:type_name -> google.protobuf.Duration
-	0,  // 46: idempotency.ledger.v1.ReleaseResponse.advice:type_name -> idempotency.ledger.v1.Advice
-	7,  // 47: idempotency.ledger.v1.BatchClaimRequest.requests:type_name -> idempotency.ledger.v1.ClaimRequest
-	8,  // 48: idempotency.ledger.v1.BatchClaimResponse.responses:type_name -> idempotency.ledger.v1.ClaimResponse
-	22, // 49: idempotency.ledger.v1.Settlement.complete:type_name -> idempotency.ledger.v1.CompleteRequest
-	24, // 50: idempotency.ledger.v1.Settlement.fail:type_name -> idempotency.ledger.v1.FailRequest
-	26, // 51: idempotency.ledger.v1.Settlement.release:type_name -> idempotency.ledger.v1.ReleaseRequest
-	20, // 52: idempotency.ledger.v1.Settlement.renew:type_name -> idempotency.ledger.v1.RenewRequest
-	23, // 53: idempotency.ledger.v1.SettlementResult.complete:type_name -> idempotency.ledger.v1.CompleteResponse
-	25, // 54: idempotency.ledger.v1.SettlementResult.fail:type_name -> idempotency.ledger.v1.FailResponse
-	27, // 55: idempotency.ledger.v1.SettlementResult.release:type_name -> idempotency.ledger.v1.ReleaseResponse
-	21, // 56: idempotency.ledger.v1.SettlementResult.renew:type_name -> idempotency.ledger.v1.RenewResponse
-	18, // 57: idempotency.ledger.v1.SettlementResult.rejected:type_name -> idempotency.ledger.v1.Rejected
-	30, // 58: idempotency.ledger.v1.BatchSettleRequest.settlements:type_name -> idempotency.ledger.v1.Settlement
-	31, // 59: idempotency.ledger.v1.BatchSettleResponse.results:type_name -> idempotency.ledger.v1.SettlementResult
-	6,  // 60: idempotency.ledger.v1.LookupRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	39, // 61: idempotency.ledger.v1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	1,  // 62: idempotency.ledger.v1.LookupResponse.state:type_name -> idempotency.ledger.v1.EntryState
-	39, // 63: idempotency.ledger.v1.LookupResponse.retry_after:type_name -> google.protobuf.Duration
-	10, // 64: idempotency.ledger.v1.LookupResponse.completed:type_name -> idempotency.ledger.v1.Completed
-	13, // 65: idempotency.ledger.v1.LookupResponse.failed:type_name -> idempotency.ledger.v1.Failed
-	14, // 66: idempotency.ledger.v1.LookupResponse.parked:type_name -> idempotency.ledger.v1.Parked
-	11, // 67: idempotency.ledger.v1.LookupResponse.in_progress:type_name -> idempotency.ledger.v1.InProgress
-	12, // 68: idempotency.ledger.v1.LookupResponse.backoff:type_name -> idempotency.ledger.v1.Backoff
-	34, // 69: idempotency.ledger.v1.BatchLookupRequest.requests:type_name -> idempotency.ledger.v1.LookupRequest
-	35, // 70: idempotency.ledger.v1.LookupResult.lookup:type_name -> idempotency.ledger.v1.LookupResponse
-	18, // 71: idempotency.ledger.v1.LookupResult.rejected:type_name -> idempotency.ledger.v1.Rejected
-	37, // 72: idempotency.ledger.v1.BatchLookupResponse.responses:type_name -> idempotency.ledger.v1.LookupResult
-	7,  // 73: idempotency.ledger.v1.LedgerService.Claim:input_type -> idempotency.ledger.v1.ClaimRequest
-	20, // 74: idempotency.ledger.v1.LedgerService.Renew:input_type -> idempotency.ledger.v1.RenewRequest
-	22, // 75: idempotency.ledger.v1.LedgerService.Complete:input_type -> idempotency.ledger.v1.CompleteRequest
-	24, // 76: idempotency.ledger.v1.LedgerService.Fail:input_type -> idempotency.ledger.v1.FailRequest
-	26, // 77: idempotency.ledger.v1.LedgerService.Release:input_type -> idempotency.ledger.v1.ReleaseRequest
-	28, // 78: idempotency.ledger.v1.LedgerService.BatchClaim:input_type -> idempotency.ledger.v1.BatchClaimRequest
-	32, // 79: idempotency.ledger.v1.LedgerService.BatchSettle:input_type -> idempotency.ledger.v1.BatchSettleRequest
-	34, // 80: idempotency.ledger.v1.LedgerService.Lookup:input_type -> idempotency.ledger.v1.LookupRequest
-	36, // 81: idempotency.ledger.v1.LedgerService.BatchLookup:input_type -> idempotency.ledger.v1.BatchLookupRequest
-	8,  // 82: idempotency.ledger.v1.LedgerService.Claim:output_type -> idempotency.ledger.v1.ClaimResponse
-	21, // 83: idempotency.ledger.v1.LedgerService.Renew:output_type -> idempotency.ledger.v1.RenewResponse
-	23, // 84: idempotency.ledger.v1.LedgerService.Complete:output_type -> idempotency.ledger.v1.CompleteResponse
-	25, // 85: idempotency.ledger.v1.LedgerService.Fail:output_type -> idempotency.ledger.v1.FailResponse
-	27, // 86: idempotency.ledger.v1.LedgerService.Release:output_type -> idempotency.ledger.v1.ReleaseResponse
-	29, // 87: idempotency.ledger.v1.LedgerService.BatchClaim:output_type -> idempotency.ledger.v1.BatchClaimResponse
-	33, // 88: idempotency.ledger.v1.LedgerService.BatchSettle:output_type -> idempotency.ledger.v1.BatchSettleResponse
-	35, // 89: idempotency.ledger.v1.LedgerService.Lookup:output_type -> idempotency.ledger.v1.LookupResponse
-	38, // 90: idempotency.ledger.v1.LedgerService.BatchLookup:output_type -> idempotency.ledger.v1.BatchLookupResponse
-	82, // [82:91] is the sub-list for method output_type
-	73, // [73:82] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	6,   // 0: idempotency.ledger.v1.ClaimRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	51,  // 1: idempotency.ledger.v1.ClaimRequest.lease:type_name -> google.protobuf.Duration
+	52,  // 2: idempotency.ledger.v1.ClaimRequest.occurred_at:type_name -> google.protobuf.Timestamp
+	51,  // 3: idempotency.ledger.v1.ClaimRequest.wait:type_name -> google.protobuf.Duration
+	0,   // 4: idempotency.ledger.v1.ClaimResponse.advice:type_name -> idempotency.ledger.v1.Advice
+	51,  // 5: idempotency.ledger.v1.ClaimResponse.retry_after:type_name -> google.protobuf.Duration
+	9,   // 6: idempotency.ledger.v1.ClaimResponse.acquired:type_name -> idempotency.ledger.v1.Acquired
+	10,  // 7: idempotency.ledger.v1.ClaimResponse.completed:type_name -> idempotency.ledger.v1.Completed
+	11,  // 8: idempotency.ledger.v1.ClaimResponse.in_progress:type_name -> idempotency.ledger.v1.InProgress
+	12,  // 9: idempotency.ledger.v1.ClaimResponse.backoff:type_name -> idempotency.ledger.v1.Backoff
+	13,  // 10: idempotency.ledger.v1.ClaimResponse.failed:type_name -> idempotency.ledger.v1.Failed
+	14,  // 11: idempotency.ledger.v1.ClaimResponse.parked:type_name -> idempotency.ledger.v1.Parked
+	15,  // 12: idempotency.ledger.v1.ClaimResponse.fingerprint_mismatch:type_name -> idempotency.ledger.v1.FingerprintMismatch
+	16,  // 13: idempotency.ledger.v1.ClaimResponse.outside_window:type_name -> idempotency.ledger.v1.OutsideWindow
+	18,  // 14: idempotency.ledger.v1.ClaimResponse.rejected:type_name -> idempotency.ledger.v1.Rejected
+	17,  // 15: idempotency.ledger.v1.ClaimResponse.suppressed:type_name -> idempotency.ledger.v1.Suppressed
+	51,  // 16: idempotency.ledger.v1.Acquired.lease:type_name -> google.protobuf.Duration
+	51,  // 17: idempotency.ledger.v1.Acquired.hold:type_name -> google.protobuf.Duration
+	4,   // 18: idempotency.ledger.v1.Acquired.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	52,  // 19: idempotency.ledger.v1.Completed.completed_at:type_name -> google.protobuf.Timestamp
+	51,  // 20: idempotency.ledger.v1.InProgress.lease:type_name -> google.protobuf.Duration
+	52,  // 21: idempotency.ledger.v1.Failed.failed_at:type_name -> google.protobuf.Timestamp
+	2,   // 22: idempotency.ledger.v1.Parked.cause:type_name -> idempotency.ledger.v1.ParkCause
+	52,  // 23: idempotency.ledger.v1.Parked.parked_at:type_name -> google.protobuf.Timestamp
+	51,  // 24: idempotency.ledger.v1.OutsideWindow.window:type_name -> google.protobuf.Duration
+	52,  // 25: idempotency.ledger.v1.OutsideWindow.occurred_at:type_name -> google.protobuf.Timestamp
+	3,   // 26: idempotency.ledger.v1.Rejected.reason:type_name -> idempotency.ledger.v1.ErrorReason
+	19,  // 27: idempotency.ledger.v1.Rejected.field_violations:type_name -> idempotency.ledger.v1.FieldViolation
+	51,  // 28: idempotency.ledger.v1.Rejected.retry_after:type_name -> google.protobuf.Duration
+	1,   // 29: idempotency.ledger.v1.Rejected.current_state:type_name -> idempotency.ledger.v1.EntryState
+	0,   // 30: idempotency.ledger.v1.Rejected.advice:type_name -> idempotency.ledger.v1.Advice
+	6,   // 31: idempotency.ledger.v1.RenewRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	51,  // 32: idempotency.ledger.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
+	51,  // 33: idempotency.ledger.v1.RenewResponse.lease:type_name -> google.protobuf.Duration
+	51,  // 34: idempotency.ledger.v1.RenewResponse.hold:type_name -> google.protobuf.Duration
+	4,   // 35: idempotency.ledger.v1.RenewResponse.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	6,   // 36: idempotency.ledger.v1.CompleteRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	0,   // 37: idempotency.ledger.v1.CompleteResponse.advice:type_name -> idempotency.ledger.v1.Advice
+	6,   // 38: idempotency.ledger.v1.FailRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	5,   // 39: idempotency.ledger.v1.FailRequest.kind:type_name -> idempotency.ledger.v1.FailureKind
+	51,  // 40: idempotency.ledger.v1.FailRequest.retry_after:type_name -> google.protobuf.Duration
+	0,   // 41: idempotency.ledger.v1.FailResponse.advice:type_name -> idempotency.ledger.v1.Advice
+	1,   // 42: idempotency.ledger.v1.FailResponse.state:type_name -> idempotency.ledger.v1.EntryState
+	51,  // 43: idempotency.ledger.v1.FailResponse.retry_after:type_name -> google.protobuf.Duration
+	6,   // 44: idempotency.ledger.v1.ReleaseRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	51,  // 45: idempotency.ledger.v1.ReleaseRequest.delay:type_name -> google.protobuf.Duration
+	0,   // 46: idempotency.ledger.v1.ReleaseResponse.advice:type_name -> idempotency.ledger.v1.Advice
+	7,   // 47: idempotency.ledger.v1.BatchClaimRequest.requests:type_name -> idempotency.ledger.v1.ClaimRequest
+	8,   // 48: idempotency.ledger.v1.BatchClaimResponse.responses:type_name -> idempotency.ledger.v1.ClaimResponse
+	22,  // 49: idempotency.ledger.v1.Settlement.complete:type_name -> idempotency.ledger.v1.CompleteRequest
+	24,  // 50: idempotency.ledger.v1.Settlement.fail:type_name -> idempotency.ledger.v1.FailRequest
+	26,  // 51: idempotency.ledger.v1.Settlement.release:type_name -> idempotency.ledger.v1.ReleaseRequest
+	20,  // 52: idempotency.ledger.v1.Settlement.renew:type_name -> idempotency.ledger.v1.RenewRequest
+	23,  // 53: idempotency.ledger.v1.SettlementResult.complete:type_name -> idempotency.ledger.v1.CompleteResponse
+	25,  // 54: idempotency.ledger.v1.SettlementResult.fail:type_name -> idempotency.ledger.v1.FailResponse
+	27,  // 55: idempotency.ledger.v1.SettlementResult.release:type_name -> idempotency.ledger.v1.ReleaseResponse
+	21,  // 56: idempotency.ledger.v1.SettlementResult.renew:type_name -> idempotency.ledger.v1.RenewResponse
+	18,  // 57: idempotency.ledger.v1.SettlementResult.rejected:type_name -> idempotency.ledger.v1.Rejected
+	30,  // 58: idempotency.ledger.v1.BatchSettleRequest.settlements:type_name -> idempotency.ledger.v1.Settlement
+	31,  // 59: idempotency.ledger.v1.BatchSettleResponse.results:type_name -> idempotency.ledger.v1.SettlementResult
+	6,   // 60: idempotency.ledger.v1.LookupRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	51,  // 61: idempotency.ledger.v1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	1,   // 62: idempotency.ledger.v1.LookupResponse.state:type_name -> idempotency.ledger.v1.EntryState
+	51,  // 63: idempotency.ledger.v1.LookupResponse.retry_after:type_name -> google.protobuf.Duration
+	10,  // 64: idempotency.ledger.v1.LookupResponse.completed:type_name -> idempotency.ledger.v1.Completed
+	13,  // 65: idempotency.ledger.v1.LookupResponse.failed:type_name -> idempotency.ledger.v1.Failed
+	14,  // 66: idempotency.ledger.v1.LookupResponse.parked:type_name -> idempotency.ledger.v1.Parked
+	11,  // 67: idempotency.ledger.v1.LookupResponse.in_progress:type_name -> idempotency.ledger.v1.InProgress
+	12,  // 68: idempotency.ledger.v1.LookupResponse.backoff:type_name -> idempotency.ledger.v1.Backoff
+	34,  // 69: idempotency.ledger.v1.BatchLookupRequest.requests:type_name -> idempotency.ledger.v1.LookupRequest
+	35,  // 70: idempotency.ledger.v1.LookupResult.lookup:type_name -> idempotency.ledger.v1.LookupResponse
+	18,  // 71: idempotency.ledger.v1.LookupResult.rejected:type_name -> idempotency.ledger.v1.Rejected
+	37,  // 72: idempotency.ledger.v1.BatchLookupResponse.responses:type_name -> idempotency.ledger.v1.LookupResult
+	39,  // 73: idempotency.ledger.v1.Message.headers:type_name -> idempotency.ledger.v1.Header
+	6,   // 74: idempotency.ledger.v1.StoreRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	40,  // 75: idempotency.ledger.v1.StoreRequest.message:type_name -> idempotency.ledger.v1.Message
+	52,  // 76: idempotency.ledger.v1.StoreRequest.occurred_at:type_name -> google.protobuf.Timestamp
+	0,   // 77: idempotency.ledger.v1.StoreResponse.advice:type_name -> idempotency.ledger.v1.Advice
+	51,  // 78: idempotency.ledger.v1.StoreResponse.retry_after:type_name -> google.protobuf.Duration
+	43,  // 79: idempotency.ledger.v1.StoreResponse.stored:type_name -> idempotency.ledger.v1.Stored
+	44,  // 80: idempotency.ledger.v1.StoreResponse.already_stored:type_name -> idempotency.ledger.v1.AlreadyStored
+	45,  // 81: idempotency.ledger.v1.StoreResponse.completed:type_name -> idempotency.ledger.v1.StoreCompleted
+	13,  // 82: idempotency.ledger.v1.StoreResponse.failed:type_name -> idempotency.ledger.v1.Failed
+	15,  // 83: idempotency.ledger.v1.StoreResponse.fingerprint_mismatch:type_name -> idempotency.ledger.v1.FingerprintMismatch
+	16,  // 84: idempotency.ledger.v1.StoreResponse.outside_window:type_name -> idempotency.ledger.v1.OutsideWindow
+	18,  // 85: idempotency.ledger.v1.StoreResponse.rejected:type_name -> idempotency.ledger.v1.Rejected
+	1,   // 86: idempotency.ledger.v1.Stored.state:type_name -> idempotency.ledger.v1.EntryState
+	1,   // 87: idempotency.ledger.v1.AlreadyStored.state:type_name -> idempotency.ledger.v1.EntryState
+	52,  // 88: idempotency.ledger.v1.AlreadyStored.stored_at:type_name -> google.protobuf.Timestamp
+	52,  // 89: idempotency.ledger.v1.StoreCompleted.completed_at:type_name -> google.protobuf.Timestamp
+	41,  // 90: idempotency.ledger.v1.BatchStoreRequest.requests:type_name -> idempotency.ledger.v1.StoreRequest
+	42,  // 91: idempotency.ledger.v1.BatchStoreResponse.responses:type_name -> idempotency.ledger.v1.StoreResponse
+	51,  // 92: idempotency.ledger.v1.ClaimNextRequest.lease:type_name -> google.protobuf.Duration
+	51,  // 93: idempotency.ledger.v1.ClaimNextRequest.wait:type_name -> google.protobuf.Duration
+	50,  // 94: idempotency.ledger.v1.ClaimNextResponse.messages:type_name -> idempotency.ledger.v1.Handed
+	51,  // 95: idempotency.ledger.v1.ClaimNextResponse.retry_after:type_name -> google.protobuf.Duration
+	6,   // 96: idempotency.ledger.v1.Handed.key:type_name -> idempotency.ledger.v1.EntryKey
+	9,   // 97: idempotency.ledger.v1.Handed.acquired:type_name -> idempotency.ledger.v1.Acquired
+	40,  // 98: idempotency.ledger.v1.Handed.message:type_name -> idempotency.ledger.v1.Message
+	52,  // 99: idempotency.ledger.v1.Handed.stored_at:type_name -> google.protobuf.Timestamp
+	7,   // 100: idempotency.ledger.v1.LedgerService.Claim:input_type -> idempotency.ledger.v1.ClaimRequest
+	20,  // 101: idempotency.ledger.v1.LedgerService.Renew:input_type -> idempotency.ledger.v1.RenewRequest
+	22,  // 102: idempotency.ledger.v1.LedgerService.Complete:input_type -> idempotency.ledger.v1.CompleteRequest
+	24,  // 103: idempotency.ledger.v1.LedgerService.Fail:input_type -> idempotency.ledger.v1.FailRequest
+	26,  // 104: idempotency.ledger.v1.LedgerService.Release:input_type -> idempotency.ledger.v1.ReleaseRequest
+	28,  // 105: idempotency.ledger.v1.LedgerService.BatchClaim:input_type -> idempotency.ledger.v1.BatchClaimRequest
+	32,  // 106: idempotency.ledger.v1.LedgerService.BatchSettle:input_type -> idempotency.ledger.v1.BatchSettleRequest
+	34,  // 107: idempotency.ledger.v1.LedgerService.Lookup:input_type -> idempotency.ledger.v1.LookupRequest
+	36,  // 108: idempotency.ledger.v1.LedgerService.BatchLookup:input_type -> idempotency.ledger.v1.BatchLookupRequest
+	41,  // 109: idempotency.ledger.v1.LedgerService.Store:input_type -> idempotency.ledger.v1.StoreRequest
+	46,  // 110: idempotency.ledger.v1.LedgerService.BatchStore:input_type -> idempotency.ledger.v1.BatchStoreRequest
+	48,  // 111: idempotency.ledger.v1.LedgerService.ClaimNext:input_type -> idempotency.ledger.v1.ClaimNextRequest
+	8,   // 112: idempotency.ledger.v1.LedgerService.Claim:output_type -> idempotency.ledger.v1.ClaimResponse
+	21,  // 113: idempotency.ledger.v1.LedgerService.Renew:output_type -> idempotency.ledger.v1.RenewResponse
+	23,  // 114: idempotency.ledger.v1.LedgerService.Complete:output_type -> idempotency.ledger.v1.CompleteResponse
+	25,  // 115: idempotency.ledger.v1.LedgerService.Fail:output_type -> idempotency.ledger.v1.FailResponse
+	27,  // 116: idempotency.ledger.v1.LedgerService.Release:output_type -> idempotency.ledger.v1.ReleaseResponse
+	29,  // 117: idempotency.ledger.v1.LedgerService.BatchClaim:output_type -> idempotency.ledger.v1.BatchClaimResponse
+	33,  // 118: idempotency.ledger.v1.LedgerService.BatchSettle:output_type -> idempotency.ledger.v1.BatchSettleResponse
+	35,  // 119: idempotency.ledger.v1.LedgerService.Lookup:output_type -> idempotency.ledger.v1.LookupResponse
+	38,  // 120: idempotency.ledger.v1.LedgerService.BatchLookup:output_type -> idempotency.ledger.v1.BatchLookupResponse
+	42,  // 121: idempotency.ledger.v1.LedgerService.Store:output_type -> idempotency.ledger.v1.StoreResponse
+	47,  // 122: idempotency.ledger.v1.LedgerService.BatchStore:output_type -> idempotency.ledger.v1.BatchStoreResponse
+	49,  // 123: idempotency.ledger.v1.LedgerService.ClaimNext:output_type -> idempotency.ledger.v1.ClaimNextResponse
+	112, // [112:124] is the sub-list for method output_type
+	100, // [100:112] is the sub-list for method input_type
+	100, // [100:100] is the sub-list for extension type_name
+	100, // [100:100] is the sub-list for extension extendee
+	0,   // [0:100] is the sub-list for field type_name
 }
 
 func init() { file_idempotency_ledger_v1_ledger_proto_init() }
@@ -3862,13 +4894,23 @@ func file_idempotency_ledger_v1_ledger_proto_init() {
 		(*LookupResult_Lookup)(nil),
 		(*LookupResult_Rejected)(nil),
 	}
+	file_idempotency_ledger_v1_ledger_proto_msgTypes[34].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_ledger_proto_msgTypes[36].OneofWrappers = []any{
+		(*StoreResponse_Stored)(nil),
+		(*StoreResponse_AlreadyStored)(nil),
+		(*StoreResponse_Completed)(nil),
+		(*StoreResponse_Failed)(nil),
+		(*StoreResponse_FingerprintMismatch)(nil),
+		(*StoreResponse_OutsideWindow)(nil),
+		(*StoreResponse_Rejected)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_idempotency_ledger_v1_ledger_proto_rawDesc), len(file_idempotency_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   33,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

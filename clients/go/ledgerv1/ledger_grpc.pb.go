@@ -59,6 +59,9 @@ const (
 	LedgerService_BatchSettle_FullMethodName = "/idempotency.ledger.v1.LedgerService/BatchSettle"
 	LedgerService_Lookup_FullMethodName      = "/idempotency.ledger.v1.LedgerService/Lookup"
 	LedgerService_BatchLookup_FullMethodName = "/idempotency.ledger.v1.LedgerService/BatchLookup"
+	LedgerService_Store_FullMethodName       = "/idempotency.ledger.v1.LedgerService/Store"
+	LedgerService_BatchStore_FullMethodName  = "/idempotency.ledger.v1.LedgerService/BatchStore"
+	LedgerService_ClaimNext_FullMethodName   = "/idempotency.ledger.v1.LedgerService/ClaimNext"
 )
 
 // LedgerServiceClient is the client API for LedgerService service.
@@ -146,6 +149,32 @@ type LedgerServiceClient interface {
 	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
 	// Lookup, with the same status code.
 	BatchLookup(ctx context.Context, in *BatchLookupRequest, opts ...grpc.CallOption) (*BatchLookupResponse, error)
+	// Store keeps a message for a consumer whose policy has `inbox`, so that it can be acknowledged before it is processed.
+	// Workers take it by ClaimNext, until its entry is COMPLETED or FAILED_TERMINAL. It grants nothing. A repeat is answered
+	// with the same advice. Needs the right `store` on the consumer.
+	//
+	// Its own errors: UNKNOWN_CONSUMER; INBOX_OFF. Only in place of a write: BACKLOG_FULL; POLICY_UNREADABLE;
+	// STORE_UNAVAILABLE (where the policies could not be read for too long). Only in place of a new entry: STORE_CLOCK_BEHIND;
+	// STORE_CLOCK_AHEAD.
+	Store(ctx context.Context, in *StoreRequest, opts ...grpc.CallOption) (*StoreResponse, error)
+	// BatchStore stores many messages in one call: 1,000 at most, and requests of 3.5 MiB. Each has its own answer,
+	// in the same order; messages under the same key are stored one after the other.
+	//
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+	// Store, with the same status code.
+	BatchStore(ctx context.Context, in *BatchStoreRequest, opts ...grpc.CallOption) (*BatchStoreResponse, error)
+	// ClaimNext is a Claim for which the server chooses the keys: it hands out stored messages of one consumer that are due,
+	// roughly the oldest first, each under a lease. Settle each as after a Claim. A message whose lease ran out twice in a row
+	// is handed out alone, since it may kill the workers that process it. All leases run from this call on: ask for at most as many
+	// messages as half of the lease suffices for. Needs the right `claim` on the consumer.
+	//
+	// Repeat a call whose answer was lost with the same `claim_id`: it is answered the messages that it was handed out and still
+	// holds. Each new call needs a new `claim_id`, also after an answer without messages.
+	//
+	// Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; CLAIM_CLOSED (status ABORTED: the messages that this claim_id was handed
+	// out have ended; a new call uses a new claim_id). Only where a message is due: CONSUMER_DISABLED; POLICY_UNREADABLE;
+	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too long).
+	ClaimNext(ctx context.Context, in *ClaimNextRequest, opts ...grpc.CallOption) (*ClaimNextResponse, error)
 }
 
 type ledgerServiceClient struct {
@@ -246,6 +275,36 @@ func (c *ledgerServiceClient) BatchLookup(ctx context.Context, in *BatchLookupRe
 	return out, nil
 }
 
+func (c *ledgerServiceClient) Store(ctx context.Context, in *StoreRequest, opts ...grpc.CallOption) (*StoreResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StoreResponse)
+	err := c.cc.Invoke(ctx, LedgerService_Store_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ledgerServiceClient) BatchStore(ctx context.Context, in *BatchStoreRequest, opts ...grpc.CallOption) (*BatchStoreResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BatchStoreResponse)
+	err := c.cc.Invoke(ctx, LedgerService_BatchStore_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ledgerServiceClient) ClaimNext(ctx context.Context, in *ClaimNextRequest, opts ...grpc.CallOption) (*ClaimNextResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClaimNextResponse)
+	err := c.cc.Invoke(ctx, LedgerService_ClaimNext_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LedgerServiceServer is the server API for LedgerService service.
 // All implementations must embed UnimplementedLedgerServiceServer
 // for forward compatibility.
@@ -331,6 +390,32 @@ type LedgerServiceServer interface {
 	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
 	// Lookup, with the same status code.
 	BatchLookup(context.Context, *BatchLookupRequest) (*BatchLookupResponse, error)
+	// Store keeps a message for a consumer whose policy has `inbox`, so that it can be acknowledged before it is processed.
+	// Workers take it by ClaimNext, until its entry is COMPLETED or FAILED_TERMINAL. It grants nothing. A repeat is answered
+	// with the same advice. Needs the right `store` on the consumer.
+	//
+	// Its own errors: UNKNOWN_CONSUMER; INBOX_OFF. Only in place of a write: BACKLOG_FULL; POLICY_UNREADABLE;
+	// STORE_UNAVAILABLE (where the policies could not be read for too long). Only in place of a new entry: STORE_CLOCK_BEHIND;
+	// STORE_CLOCK_AHEAD.
+	Store(context.Context, *StoreRequest) (*StoreResponse, error)
+	// BatchStore stores many messages in one call: 1,000 at most, and requests of 3.5 MiB. Each has its own answer,
+	// in the same order; messages under the same key are stored one after the other.
+	//
+	// Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+	// Store, with the same status code.
+	BatchStore(context.Context, *BatchStoreRequest) (*BatchStoreResponse, error)
+	// ClaimNext is a Claim for which the server chooses the keys: it hands out stored messages of one consumer that are due,
+	// roughly the oldest first, each under a lease. Settle each as after a Claim. A message whose lease ran out twice in a row
+	// is handed out alone, since it may kill the workers that process it. All leases run from this call on: ask for at most as many
+	// messages as half of the lease suffices for. Needs the right `claim` on the consumer.
+	//
+	// Repeat a call whose answer was lost with the same `claim_id`: it is answered the messages that it was handed out and still
+	// holds. Each new call needs a new `claim_id`, also after an answer without messages.
+	//
+	// Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; CLAIM_CLOSED (status ABORTED: the messages that this claim_id was handed
+	// out have ended; a new call uses a new claim_id). Only where a message is due: CONSUMER_DISABLED; POLICY_UNREADABLE;
+	// STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too long).
+	ClaimNext(context.Context, *ClaimNextRequest) (*ClaimNextResponse, error)
 	mustEmbedUnimplementedLedgerServiceServer()
 }
 
@@ -367,6 +452,15 @@ func (UnimplementedLedgerServiceServer) Lookup(context.Context, *LookupRequest) 
 }
 func (UnimplementedLedgerServiceServer) BatchLookup(context.Context, *BatchLookupRequest) (*BatchLookupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BatchLookup not implemented")
+}
+func (UnimplementedLedgerServiceServer) Store(context.Context, *StoreRequest) (*StoreResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Store not implemented")
+}
+func (UnimplementedLedgerServiceServer) BatchStore(context.Context, *BatchStoreRequest) (*BatchStoreResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BatchStore not implemented")
+}
+func (UnimplementedLedgerServiceServer) ClaimNext(context.Context, *ClaimNextRequest) (*ClaimNextResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClaimNext not implemented")
 }
 func (UnimplementedLedgerServiceServer) mustEmbedUnimplementedLedgerServiceServer() {}
 func (UnimplementedLedgerServiceServer) testEmbeddedByValue()                       {}
@@ -551,6 +645,60 @@ func _LedgerService_BatchLookup_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LedgerService_Store_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StoreRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LedgerServiceServer).Store(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LedgerService_Store_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LedgerServiceServer).Store(ctx, req.(*StoreRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LedgerService_BatchStore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BatchStoreRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LedgerServiceServer).BatchStore(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LedgerService_BatchStore_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LedgerServiceServer).BatchStore(ctx, req.(*BatchStoreRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LedgerService_ClaimNext_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClaimNextRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LedgerServiceServer).ClaimNext(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LedgerService_ClaimNext_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LedgerServiceServer).ClaimNext(ctx, req.(*ClaimNextRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LedgerService_ServiceDesc is the grpc.ServiceDesc for LedgerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -593,6 +741,18 @@ var LedgerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "BatchLookup",
 			Handler:    _LedgerService_BatchLookup_Handler,
+		},
+		{
+			MethodName: "Store",
+			Handler:    _LedgerService_Store_Handler,
+		},
+		{
+			MethodName: "BatchStore",
+			Handler:    _LedgerService_BatchStore_Handler,
+		},
+		{
+			MethodName: "ClaimNext",
+			Handler:    _LedgerService_ClaimNext_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

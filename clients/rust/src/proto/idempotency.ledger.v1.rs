@@ -406,6 +406,136 @@ pub struct BatchLookupResponse {
     #[prost(message, repeated, tag = "1")]
     pub responses: ::prost::alloc::vec::Vec<LookupResult>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Header {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub value: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Message {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub payload: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "2")]
+    pub headers: ::prost::alloc::vec::Vec<Header>,
+    #[prost(string, tag = "3")]
+    pub topic: ::prost::alloc::string::String,
+    #[prost(int32, optional, tag = "4")]
+    pub partition: ::core::option::Option<i32>,
+    #[prost(int64, optional, tag = "5")]
+    pub offset: ::core::option::Option<i64>,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub message_key: ::prost::bytes::Bytes,
+    #[prost(string, tag = "7")]
+    pub event_type: ::prost::alloc::string::String,
+    #[prost(string, tag = "8")]
+    pub event_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "9")]
+    pub content_type: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StoreRequest {
+    #[prost(message, optional, tag = "1")]
+    pub key: ::core::option::Option<EntryKey>,
+    #[prost(message, optional, tag = "2")]
+    pub message: ::core::option::Option<Message>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub fingerprint: ::prost::bytes::Bytes,
+    #[prost(message, optional, tag = "4")]
+    pub occurred_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StoreResponse {
+    #[prost(enumeration = "Advice", tag = "1")]
+    pub advice: i32,
+    #[prost(message, optional, tag = "2")]
+    pub retry_after: ::core::option::Option<::prost_types::Duration>,
+    #[prost(oneof = "store_response::Verdict", tags = "3, 4, 5, 6, 7, 8, 9")]
+    pub verdict: ::core::option::Option<store_response::Verdict>,
+}
+/// Nested message and enum types in `StoreResponse`.
+pub mod store_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Verdict {
+        #[prost(message, tag = "3")]
+        Stored(super::Stored),
+        #[prost(message, tag = "4")]
+        AlreadyStored(super::AlreadyStored),
+        #[prost(message, tag = "5")]
+        Completed(super::StoreCompleted),
+        #[prost(message, tag = "6")]
+        Failed(super::Failed),
+        #[prost(message, tag = "7")]
+        FingerprintMismatch(super::FingerprintMismatch),
+        #[prost(message, tag = "8")]
+        OutsideWindow(super::OutsideWindow),
+        #[prost(message, tag = "9")]
+        Rejected(super::Rejected),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Stored {
+    #[prost(enumeration = "EntryState", tag = "1")]
+    pub state: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlreadyStored {
+    #[prost(enumeration = "EntryState", tag = "1")]
+    pub state: i32,
+    #[prost(message, optional, tag = "2")]
+    pub stored_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StoreCompleted {
+    #[prost(message, optional, tag = "1")]
+    pub completed_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BatchStoreRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub requests: ::prost::alloc::vec::Vec<StoreRequest>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BatchStoreResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub responses: ::prost::alloc::vec::Vec<StoreResponse>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClaimNextRequest {
+    #[prost(string, tag = "1")]
+    pub consumer: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub claim_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "4")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    #[prost(int32, tag = "5")]
+    pub max: i32,
+    #[prost(int32, tag = "6")]
+    pub bytes_max: i32,
+    #[prost(message, optional, tag = "7")]
+    pub wait: ::core::option::Option<::prost_types::Duration>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ClaimNextResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<Handed>,
+    #[prost(message, optional, tag = "2")]
+    pub retry_after: ::core::option::Option<::prost_types::Duration>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Handed {
+    #[prost(message, optional, tag = "1")]
+    pub key: ::core::option::Option<EntryKey>,
+    #[prost(message, optional, tag = "2")]
+    pub acquired: ::core::option::Option<Acquired>,
+    #[prost(message, optional, tag = "3")]
+    pub message: ::core::option::Option<Message>,
+    #[prost(message, optional, tag = "4")]
+    pub stored_at: ::core::option::Option<::prost_types::Timestamp>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Advice {
@@ -559,6 +689,8 @@ pub enum ErrorReason {
     ReplayRunClosed = 33,
     ReplayForbidden = 34,
     StoreClockAhead = 35,
+    InboxOff = 36,
+    BacklogFull = 37,
 }
 impl ErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -603,6 +735,8 @@ impl ErrorReason {
             Self::ReplayRunClosed => "ERROR_REASON_REPLAY_RUN_CLOSED",
             Self::ReplayForbidden => "ERROR_REASON_REPLAY_FORBIDDEN",
             Self::StoreClockAhead => "ERROR_REASON_STORE_CLOCK_AHEAD",
+            Self::InboxOff => "ERROR_REASON_INBOX_OFF",
+            Self::BacklogFull => "ERROR_REASON_BACKLOG_FULL",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -644,6 +778,8 @@ impl ErrorReason {
             "ERROR_REASON_REPLAY_RUN_CLOSED" => Some(Self::ReplayRunClosed),
             "ERROR_REASON_REPLAY_FORBIDDEN" => Some(Self::ReplayForbidden),
             "ERROR_REASON_STORE_CLOCK_AHEAD" => Some(Self::StoreClockAhead),
+            "ERROR_REASON_INBOX_OFF" => Some(Self::InboxOff),
+            "ERROR_REASON_BACKLOG_FULL" => Some(Self::BacklogFull),
             _ => None,
         }
     }

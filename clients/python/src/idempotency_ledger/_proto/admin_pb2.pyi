@@ -21,6 +21,13 @@ class ClosedBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLOSED_BY_EXPIRY: _ClassVar[ClosedBy]
     CLOSED_BY_OPERATOR_PARK: _ClassVar[ClosedBy]
     CLOSED_BY_OPERATOR: _ClassVar[ClosedBy]
+    CLOSED_BY_STORE: _ClassVar[ClosedBy]
+
+class MessageState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MESSAGE_STATE_UNSPECIFIED: _ClassVar[MessageState]
+    MESSAGE_STATE_KEPT: _ClassVar[MessageState]
+    MESSAGE_STATE_ERASED: _ClassVar[MessageState]
 
 class EntryChange(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -71,6 +78,10 @@ CLOSED_BY_RELEASE: ClosedBy
 CLOSED_BY_EXPIRY: ClosedBy
 CLOSED_BY_OPERATOR_PARK: ClosedBy
 CLOSED_BY_OPERATOR: ClosedBy
+CLOSED_BY_STORE: ClosedBy
+MESSAGE_STATE_UNSPECIFIED: MessageState
+MESSAGE_STATE_KEPT: MessageState
+MESSAGE_STATE_ERASED: MessageState
 ENTRY_CHANGE_UNSPECIFIED: EntryChange
 ENTRY_CHANGE_REDRIVE: EntryChange
 ENTRY_CHANGE_RESOLVE: EntryChange
@@ -114,7 +125,7 @@ class Attempt(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., started_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., owner: _Optional[str] = ..., outcome: _Optional[_Union[ClosedBy, str]] = ..., error: _Optional[str] = ..., reported_done: bool = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("key", "state", "cause", "closed_by", "expired", "version", "attempts", "owner", "principal", "granted_at", "lease_until", "hold_until", "not_before", "closed_at", "parked_at", "last_error", "effect_started", "prior_effect_started", "effect_unknown", "history", "fingerprint", "result_bytes", "checkpoint_bytes", "retain_until", "created_at", "updated_at", "policy_version", "retention", "traceparent", "effect_doubtful", "allowed_changes", "result_dropped", "fingerprint_unpinned", "superseded_completes", "doubled")
+    __slots__ = ("key", "state", "cause", "closed_by", "expired", "version", "attempts", "owner", "principal", "granted_at", "lease_until", "hold_until", "not_before", "closed_at", "parked_at", "last_error", "effect_started", "prior_effect_started", "effect_unknown", "history", "fingerprint", "result_bytes", "checkpoint_bytes", "retain_until", "created_at", "updated_at", "policy_version", "retention", "traceparent", "effect_doubtful", "allowed_changes", "result_dropped", "fingerprint_unpinned", "superseded_completes", "doubled", "message_state", "due_at", "erase_at")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -150,6 +161,9 @@ class Entry(_message.Message):
     FINGERPRINT_UNPINNED_FIELD_NUMBER: _ClassVar[int]
     SUPERSEDED_COMPLETES_FIELD_NUMBER: _ClassVar[int]
     DOUBLED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_STATE_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_FIELD_NUMBER: _ClassVar[int]
+    ERASE_AT_FIELD_NUMBER: _ClassVar[int]
     key: _ledger_pb2.EntryKey
     state: _ledger_pb2.EntryState
     cause: _ledger_pb2.ParkCause
@@ -185,7 +199,10 @@ class Entry(_message.Message):
     fingerprint_unpinned: bool
     superseded_completes: int
     doubled: bool
-    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., closed_by: _Optional[_Union[ClosedBy, str]] = ..., expired: bool = ..., version: _Optional[int] = ..., attempts: _Optional[int] = ..., owner: _Optional[str] = ..., principal: _Optional[str] = ..., granted_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., lease_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., hold_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., not_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., closed_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., parked_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., effect_started: bool = ..., prior_effect_started: bool = ..., effect_unknown: bool = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., fingerprint: _Optional[bytes] = ..., result_bytes: _Optional[int] = ..., checkpoint_bytes: _Optional[int] = ..., retain_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., policy_version: _Optional[int] = ..., retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., traceparent: _Optional[str] = ..., effect_doubtful: bool = ..., allowed_changes: _Optional[_Iterable[_Union[AllowedChange, _Mapping]]] = ..., result_dropped: bool = ..., fingerprint_unpinned: bool = ..., superseded_completes: _Optional[int] = ..., doubled: bool = ...) -> None: ...
+    message_state: MessageState
+    due_at: _timestamp_pb2.Timestamp
+    erase_at: _timestamp_pb2.Timestamp
+    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., closed_by: _Optional[_Union[ClosedBy, str]] = ..., expired: bool = ..., version: _Optional[int] = ..., attempts: _Optional[int] = ..., owner: _Optional[str] = ..., principal: _Optional[str] = ..., granted_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., lease_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., hold_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., not_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., closed_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., parked_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., effect_started: bool = ..., prior_effect_started: bool = ..., effect_unknown: bool = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., fingerprint: _Optional[bytes] = ..., result_bytes: _Optional[int] = ..., checkpoint_bytes: _Optional[int] = ..., retain_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., policy_version: _Optional[int] = ..., retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., traceparent: _Optional[str] = ..., effect_doubtful: bool = ..., allowed_changes: _Optional[_Iterable[_Union[AllowedChange, _Mapping]]] = ..., result_dropped: bool = ..., fingerprint_unpinned: bool = ..., superseded_completes: _Optional[int] = ..., doubled: bool = ..., message_state: _Optional[_Union[MessageState, str]] = ..., due_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., erase_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class AllowedChange(_message.Message):
     __slots__ = ("change", "needs_force")
@@ -210,6 +227,22 @@ class GetEntryResponse(_message.Message):
     entry: Entry
     policy_version_in_force: int
     def __init__(self, entry: _Optional[_Union[Entry, _Mapping]] = ..., policy_version_in_force: _Optional[int] = ...) -> None: ...
+
+class GetMessageRequest(_message.Message):
+    __slots__ = ("key", "reason")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    key: _ledger_pb2.EntryKey
+    reason: str
+    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class GetMessageResponse(_message.Message):
+    __slots__ = ("message", "stored_at")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STORED_AT_FIELD_NUMBER: _ClassVar[int]
+    message: _ledger_pb2.Message
+    stored_at: _timestamp_pb2.Timestamp
+    def __init__(self, message: _Optional[_Union[_ledger_pb2.Message, _Mapping]] = ..., stored_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class EntryFilter(_message.Message):
     __slots__ = ("consumer", "source", "id_prefix", "states", "causes", "expired", "min_age", "max_age", "replay_run", "doubled")
@@ -574,7 +607,7 @@ class BackoffPolicy(_message.Message):
     def __init__(self, initial: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., multiplier: _Optional[float] = ..., max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[float] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("lease", "max_lease", "max_hold", "reclaim_grace", "on_expiry", "max_attempts", "backoff", "retention", "failed_retention", "abandoned_retention", "result_retention", "max_redelivery_window", "accepted_risk", "fingerprint", "disabled", "claims_per_second", "occurred_at", "replay", "result_bytes_max")
+    __slots__ = ("lease", "max_lease", "max_hold", "reclaim_grace", "on_expiry", "max_attempts", "backoff", "retention", "failed_retention", "abandoned_retention", "result_retention", "max_redelivery_window", "accepted_risk", "fingerprint", "disabled", "claims_per_second", "occurred_at", "replay", "result_bytes_max", "inbox", "message_retention", "backlog_max_age")
     LEASE_FIELD_NUMBER: _ClassVar[int]
     MAX_LEASE_FIELD_NUMBER: _ClassVar[int]
     MAX_HOLD_FIELD_NUMBER: _ClassVar[int]
@@ -594,6 +627,9 @@ class Policy(_message.Message):
     OCCURRED_AT_FIELD_NUMBER: _ClassVar[int]
     REPLAY_FIELD_NUMBER: _ClassVar[int]
     RESULT_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    INBOX_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_RETENTION_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     lease: _duration_pb2.Duration
     max_lease: _duration_pb2.Duration
     max_hold: _duration_pb2.Duration
@@ -613,7 +649,10 @@ class Policy(_message.Message):
     occurred_at: OccurredAtMode
     replay: ReplayMode
     result_bytes_max: int
-    def __init__(self, lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_hold: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., reclaim_grace: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[_ledger_pb2.OnExpiry, str]] = ..., max_attempts: _Optional[int] = ..., backoff: _Optional[_Union[BackoffPolicy, _Mapping]] = ..., retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., failed_retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., abandoned_retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., result_retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_redelivery_window: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., accepted_risk: _Optional[str] = ..., fingerprint: _Optional[_Union[FingerprintMode, str]] = ..., disabled: bool = ..., claims_per_second: _Optional[int] = ..., occurred_at: _Optional[_Union[OccurredAtMode, str]] = ..., replay: _Optional[_Union[ReplayMode, str]] = ..., result_bytes_max: _Optional[int] = ...) -> None: ...
+    inbox: bool
+    message_retention: _duration_pb2.Duration
+    backlog_max_age: _duration_pb2.Duration
+    def __init__(self, lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_hold: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., reclaim_grace: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[_ledger_pb2.OnExpiry, str]] = ..., max_attempts: _Optional[int] = ..., backoff: _Optional[_Union[BackoffPolicy, _Mapping]] = ..., retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., failed_retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., abandoned_retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., result_retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_redelivery_window: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., accepted_risk: _Optional[str] = ..., fingerprint: _Optional[_Union[FingerprintMode, str]] = ..., disabled: bool = ..., claims_per_second: _Optional[int] = ..., occurred_at: _Optional[_Union[OccurredAtMode, str]] = ..., replay: _Optional[_Union[ReplayMode, str]] = ..., result_bytes_max: _Optional[int] = ..., inbox: bool = ..., message_retention: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., backlog_max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ConsumerPolicy(_message.Message):
     __slots__ = ("consumer", "version", "source", "policy", "window_floor", "unreadable", "held_by")

@@ -36,6 +36,11 @@ class AdminServiceStub(object):
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetEntryRequest.SerializeToString,
                 response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetEntryResponse.FromString,
                 )
+        self.GetMessage = channel.unary_unary(
+                '/idempotency.ledger.v1.AdminService/GetMessage',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
+                )
         self.ListEntries = channel.unary_unary(
                 '/idempotency.ledger.v1.AdminService/ListEntries',
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ListEntriesRequest.SerializeToString,
@@ -173,6 +178,16 @@ class AdminServiceServicer(object):
         them.
 
         Its own errors: ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMessage(self, request, context):
+        """GetMessage shows a stored message with its payload. Each call is an event of the audit (READ_MESSAGE), since a payload may
+        hold what few people may read. Needs the right `admin` on the consumer.
+
+        Its own errors: INVALID_FIELD, ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -503,6 +518,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetEntryRequest.FromString,
                     response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetEntryResponse.SerializeToString,
             ),
+            'GetMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMessage,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetMessageRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetMessageResponse.SerializeToString,
+            ),
             'ListEntries': grpc.unary_unary_rpc_method_handler(
                     servicer.ListEntries,
                     request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ListEntriesRequest.FromString,
@@ -654,6 +674,23 @@ class AdminService(object):
         return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.AdminService/GetEntry',
             idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetEntryRequest.SerializeToString,
             idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetEntryResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.AdminService/GetMessage',
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

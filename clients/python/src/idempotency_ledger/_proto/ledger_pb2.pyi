@@ -73,6 +73,8 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_REPLAY_RUN_CLOSED: _ClassVar[ErrorReason]
     ERROR_REASON_REPLAY_FORBIDDEN: _ClassVar[ErrorReason]
     ERROR_REASON_STORE_CLOCK_AHEAD: _ClassVar[ErrorReason]
+    ERROR_REASON_INBOX_OFF: _ClassVar[ErrorReason]
+    ERROR_REASON_BACKLOG_FULL: _ClassVar[ErrorReason]
 
 class OnExpiry(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -141,6 +143,8 @@ ERROR_REASON_REPLAY_RUN_UNKNOWN: ErrorReason
 ERROR_REASON_REPLAY_RUN_CLOSED: ErrorReason
 ERROR_REASON_REPLAY_FORBIDDEN: ErrorReason
 ERROR_REASON_STORE_CLOCK_AHEAD: ErrorReason
+ERROR_REASON_INBOX_OFF: ErrorReason
+ERROR_REASON_BACKLOG_FULL: ErrorReason
 ON_EXPIRY_UNSPECIFIED: OnExpiry
 ON_EXPIRY_RECLAIM: OnExpiry
 ON_EXPIRY_PARK: OnExpiry
@@ -549,3 +553,137 @@ class BatchLookupResponse(_message.Message):
     RESPONSES_FIELD_NUMBER: _ClassVar[int]
     responses: _containers.RepeatedCompositeFieldContainer[LookupResult]
     def __init__(self, responses: _Optional[_Iterable[_Union[LookupResult, _Mapping]]] = ...) -> None: ...
+
+class Header(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: bytes
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class Message(_message.Message):
+    __slots__ = ("payload", "headers", "topic", "partition", "offset", "message_key", "event_type", "event_version", "content_type")
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_KEY_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    payload: bytes
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    topic: str
+    partition: int
+    offset: int
+    message_key: bytes
+    event_type: str
+    event_version: str
+    content_type: str
+    def __init__(self, payload: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., message_key: _Optional[bytes] = ..., event_type: _Optional[str] = ..., event_version: _Optional[str] = ..., content_type: _Optional[str] = ...) -> None: ...
+
+class StoreRequest(_message.Message):
+    __slots__ = ("key", "message", "fingerprint", "occurred_at")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    OCCURRED_AT_FIELD_NUMBER: _ClassVar[int]
+    key: EntryKey
+    message: Message
+    fingerprint: bytes
+    occurred_at: _timestamp_pb2.Timestamp
+    def __init__(self, key: _Optional[_Union[EntryKey, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., fingerprint: _Optional[bytes] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class StoreResponse(_message.Message):
+    __slots__ = ("advice", "retry_after", "stored", "already_stored", "completed", "failed", "fingerprint_mismatch", "outside_window", "rejected")
+    ADVICE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
+    ALREADY_STORED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_MISMATCH_FIELD_NUMBER: _ClassVar[int]
+    OUTSIDE_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    advice: Advice
+    retry_after: _duration_pb2.Duration
+    stored: Stored
+    already_stored: AlreadyStored
+    completed: StoreCompleted
+    failed: Failed
+    fingerprint_mismatch: FingerprintMismatch
+    outside_window: OutsideWindow
+    rejected: Rejected
+    def __init__(self, advice: _Optional[_Union[Advice, str]] = ..., retry_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., stored: _Optional[_Union[Stored, _Mapping]] = ..., already_stored: _Optional[_Union[AlreadyStored, _Mapping]] = ..., completed: _Optional[_Union[StoreCompleted, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., fingerprint_mismatch: _Optional[_Union[FingerprintMismatch, _Mapping]] = ..., outside_window: _Optional[_Union[OutsideWindow, _Mapping]] = ..., rejected: _Optional[_Union[Rejected, _Mapping]] = ...) -> None: ...
+
+class Stored(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: EntryState
+    def __init__(self, state: _Optional[_Union[EntryState, str]] = ...) -> None: ...
+
+class AlreadyStored(_message.Message):
+    __slots__ = ("state", "stored_at")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STORED_AT_FIELD_NUMBER: _ClassVar[int]
+    state: EntryState
+    stored_at: _timestamp_pb2.Timestamp
+    def __init__(self, state: _Optional[_Union[EntryState, str]] = ..., stored_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class StoreCompleted(_message.Message):
+    __slots__ = ("completed_at",)
+    COMPLETED_AT_FIELD_NUMBER: _ClassVar[int]
+    completed_at: _timestamp_pb2.Timestamp
+    def __init__(self, completed_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class BatchStoreRequest(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[StoreRequest]
+    def __init__(self, requests: _Optional[_Iterable[_Union[StoreRequest, _Mapping]]] = ...) -> None: ...
+
+class BatchStoreResponse(_message.Message):
+    __slots__ = ("responses",)
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[StoreResponse]
+    def __init__(self, responses: _Optional[_Iterable[_Union[StoreResponse, _Mapping]]] = ...) -> None: ...
+
+class ClaimNextRequest(_message.Message):
+    __slots__ = ("consumer", "claim_id", "owner", "lease", "max", "bytes_max", "wait")
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    consumer: str
+    claim_id: str
+    owner: str
+    lease: _duration_pb2.Duration
+    max: int
+    bytes_max: int
+    wait: _duration_pb2.Duration
+    def __init__(self, consumer: _Optional[str] = ..., claim_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max: _Optional[int] = ..., bytes_max: _Optional[int] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ClaimNextResponse(_message.Message):
+    __slots__ = ("messages", "retry_after")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[Handed]
+    retry_after: _duration_pb2.Duration
+    def __init__(self, messages: _Optional[_Iterable[_Union[Handed, _Mapping]]] = ..., retry_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Handed(_message.Message):
+    __slots__ = ("key", "acquired", "message", "stored_at")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    ACQUIRED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STORED_AT_FIELD_NUMBER: _ClassVar[int]
+    key: EntryKey
+    acquired: Acquired
+    message: Message
+    stored_at: _timestamp_pb2.Timestamp
+    def __init__(self, key: _Optional[_Union[EntryKey, _Mapping]] = ..., acquired: _Optional[_Union[Acquired, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., stored_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

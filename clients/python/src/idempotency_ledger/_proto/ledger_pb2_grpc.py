@@ -75,6 +75,21 @@ class LedgerServiceStub(object):
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchLookupRequest.SerializeToString,
                 response_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchLookupResponse.FromString,
                 )
+        self.Store = channel.unary_unary(
+                '/idempotency.ledger.v1.LedgerService/Store',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.StoreRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.StoreResponse.FromString,
+                )
+        self.BatchStore = channel.unary_unary(
+                '/idempotency.ledger.v1.LedgerService/BatchStore',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchStoreRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchStoreResponse.FromString,
+                )
+        self.ClaimNext = channel.unary_unary(
+                '/idempotency.ledger.v1.LedgerService/ClaimNext',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.ClaimNextRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.ClaimNextResponse.FromString,
+                )
 
 
 class LedgerServiceServicer(object):
@@ -205,6 +220,47 @@ class LedgerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Store(self, request, context):
+        """Store keeps a message for a consumer whose policy has `inbox`, so that it can be acknowledged before it is processed.
+        Workers take it by ClaimNext, until its entry is COMPLETED or FAILED_TERMINAL. It grants nothing. A repeat is answered
+        with the same advice. Needs the right `store` on the consumer.
+
+        Its own errors: UNKNOWN_CONSUMER; INBOX_OFF. Only in place of a write: BACKLOG_FULL; POLICY_UNREADABLE;
+        STORE_UNAVAILABLE (where the policies could not be read for too long). Only in place of a new entry: STORE_CLOCK_BEHIND;
+        STORE_CLOCK_AHEAD.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BatchStore(self, request, context):
+        """BatchStore stores many messages in one call: 1,000 at most, and requests of 3.5 MiB. Each has its own answer,
+        in the same order; messages under the same key are stored one after the other.
+
+        Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+        Store, with the same status code.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClaimNext(self, request, context):
+        """ClaimNext is a Claim for which the server chooses the keys: it hands out stored messages of one consumer that are due,
+        roughly the oldest first, each under a lease. Settle each as after a Claim. A message whose lease ran out twice in a row
+        is handed out alone, since it may kill the workers that process it. All leases run from this call on: ask for at most as many
+        messages as half of the lease suffices for. Needs the right `claim` on the consumer.
+
+        Repeat a call whose answer was lost with the same `claim_id`: it is answered the messages that it was handed out and still
+        holds. Each new call needs a new `claim_id`, also after an answer without messages.
+
+        Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; CLAIM_CLOSED (status ABORTED: the messages that this claim_id was handed
+        out have ended; a new call uses a new claim_id). Only where a message is due: CONSUMER_DISABLED; POLICY_UNREADABLE;
+        STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too long).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LedgerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -252,6 +308,21 @@ def add_LedgerServiceServicer_to_server(servicer, server):
                     servicer.BatchLookup,
                     request_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchLookupRequest.FromString,
                     response_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchLookupResponse.SerializeToString,
+            ),
+            'Store': grpc.unary_unary_rpc_method_handler(
+                    servicer.Store,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.StoreRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.StoreResponse.SerializeToString,
+            ),
+            'BatchStore': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchStore,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchStoreRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchStoreResponse.SerializeToString,
+            ),
+            'ClaimNext': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClaimNext,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.ClaimNextRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_ledger__pb2.ClaimNextResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -429,5 +500,56 @@ class LedgerService(object):
         return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.LedgerService/BatchLookup',
             idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchLookupRequest.SerializeToString,
             idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchLookupResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Store(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.LedgerService/Store',
+            idempotency_dot_ledger_dot_v1_dot_ledger__pb2.StoreRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_ledger__pb2.StoreResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def BatchStore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.LedgerService/BatchStore',
+            idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchStoreRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_ledger__pb2.BatchStoreResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ClaimNext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.LedgerService/ClaimNext',
+            idempotency_dot_ledger_dot_v1_dot_ledger__pb2.ClaimNextRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_ledger__pb2.ClaimNextResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -328,6 +328,23 @@ public enum ErrorReason
    * <code>ERROR_REASON_STORE_CLOCK_AHEAD = 35;</code>
    */
   ERROR_REASON_STORE_CLOCK_AHEAD(35),
+  /**
+   * <pre>
+   * FAILED_PRECONDITION, not applied: the consumer's policy does not have `inbox`, so that its messages are not stored.
+   * </pre>
+   *
+   * <code>ERROR_REASON_INBOX_OFF = 36;</code>
+   */
+  ERROR_REASON_INBOX_OFF(36),
+  /**
+   * <pre>
+   * RESOURCE_EXHAUSTED, not applied: the stored messages of the consumer wait for longer than its `backlog_max_age`, or all
+   * messages take more than the server's `inbox_bytes_max`. The message stays in its broker: start workers that call ClaimNext.
+   * </pre>
+   *
+   * <code>ERROR_REASON_BACKLOG_FULL = 37;</code>
+   */
+  ERROR_REASON_BACKLOG_FULL(37),
   UNRECOGNIZED(-1),
   ;
 
@@ -645,6 +662,23 @@ public enum ErrorReason
    * <code>ERROR_REASON_STORE_CLOCK_AHEAD = 35;</code>
    */
   public static final int ERROR_REASON_STORE_CLOCK_AHEAD_VALUE = 35;
+  /**
+   * <pre>
+   * FAILED_PRECONDITION, not applied: the consumer's policy does not have `inbox`, so that its messages are not stored.
+   * </pre>
+   *
+   * <code>ERROR_REASON_INBOX_OFF = 36;</code>
+   */
+  public static final int ERROR_REASON_INBOX_OFF_VALUE = 36;
+  /**
+   * <pre>
+   * RESOURCE_EXHAUSTED, not applied: the stored messages of the consumer wait for longer than its `backlog_max_age`, or all
+   * messages take more than the server's `inbox_bytes_max`. The message stays in its broker: start workers that call ClaimNext.
+   * </pre>
+   *
+   * <code>ERROR_REASON_BACKLOG_FULL = 37;</code>
+   */
+  public static final int ERROR_REASON_BACKLOG_FULL_VALUE = 37;
 
 
   public final int getNumber() {
@@ -707,6 +741,8 @@ public enum ErrorReason
       case 33: return ERROR_REASON_REPLAY_RUN_CLOSED;
       case 34: return ERROR_REASON_REPLAY_FORBIDDEN;
       case 35: return ERROR_REASON_STORE_CLOCK_AHEAD;
+      case 36: return ERROR_REASON_INBOX_OFF;
+      case 37: return ERROR_REASON_BACKLOG_FULL;
       default: return null;
     }
   }

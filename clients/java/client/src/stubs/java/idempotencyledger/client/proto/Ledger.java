@@ -180,6 +180,66 @@ public final class Ledger {
   static final 
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_idempotency_ledger_v1_BatchLookupResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_Header_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_Header_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_Message_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_Message_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_StoreRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_StoreRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_StoreResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_StoreResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_Stored_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_Stored_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_AlreadyStored_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_AlreadyStored_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_StoreCompleted_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_StoreCompleted_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_BatchStoreRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_BatchStoreRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_BatchStoreResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_BatchStoreResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_ClaimNextRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_ClaimNextRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_ClaimNextResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_ClaimNextResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_idempotency_ledger_v1_Handed_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_idempotency_ledger_v1_Handed_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -332,82 +392,139 @@ public final class Ledger {
       "ponseH\000\0223\n\010rejected\030\002 \001(\0132\037.idempotency." +
       "ledger.v1.RejectedH\000B\t\n\007outcome\"M\n\023Batch" +
       "LookupResponse\0226\n\tresponses\030\001 \003(\0132#.idem" +
-      "potency.ledger.v1.LookupResult*t\n\006Advice" +
-      "\022\026\n\022ADVICE_UNSPECIFIED\020\000\022\022\n\016ADVICE_PROCE" +
-      "SS\020\001\022\016\n\nADVICE_ACK\020\002\022\026\n\022ADVICE_RETRY_LAT" +
-      "ER\020\003\022\026\n\022ADVICE_DEAD_LETTER\020\004*\326\001\n\nEntrySt" +
-      "ate\022\033\n\027ENTRY_STATE_UNSPECIFIED\020\000\022\030\n\024ENTR" +
-      "Y_STATE_RECEIVED\020\001\022\033\n\027ENTRY_STATE_IN_PRO" +
-      "GRESS\020\002\022 \n\034ENTRY_STATE_FAILED_RETRYABLE\020" +
-      "\003\022\031\n\025ENTRY_STATE_COMPLETED\020\004\022\037\n\033ENTRY_ST" +
-      "ATE_FAILED_TERMINAL\020\005\022\026\n\022ENTRY_STATE_PAR" +
-      "KED\020\006*\271\001\n\tParkCause\022\032\n\026PARK_CAUSE_UNSPEC" +
-      "IFIED\020\000\022!\n\035PARK_CAUSE_ATTEMPTS_EXHAUSTED" +
-      "\020\001\022\034\n\030PARK_CAUSE_LEASE_EXPIRED\020\002\022\035\n\031PARK" +
-      "_CAUSE_EFFECT_UNKNOWN\020\003\022\027\n\023PARK_CAUSE_CO" +
-      "NSUMER\020\004\022\027\n\023PARK_CAUSE_OPERATOR\020\005*\304\t\n\013Er" +
-      "rorReason\022\034\n\030ERROR_REASON_UNSPECIFIED\020\000\022" +
-      "\036\n\032ERROR_REASON_INVALID_FIELD\020\001\022\037\n\033ERROR" +
-      "_REASON_TOO_MANY_ITEMS\020\002\022\032\n\026ERROR_REASON" +
-      "_TOO_LARGE\020\003\022\035\n\031ERROR_REASON_CLAIM_CLOSE" +
-      "D\020\004\022\037\n\033ERROR_REASON_EFFECT_STARTED\020\005\022$\n " +
-      "ERROR_REASON_LEASE_LIMIT_REACHED\020\006\022\"\n\036ER" +
-      "ROR_REASON_TOKEN_FROM_FUTURE\020\007\022\"\n\036ERROR_" +
-      "REASON_CONSUMER_DISABLED\020\010\022!\n\035ERROR_REAS" +
-      "ON_UNKNOWN_CONSUMER\020\t\022$\n ERROR_REASON_RE" +
-      "TENTION_TOO_SHORT\020\n\022\"\n\036ERROR_REASON_STAT" +
-      "E_NOT_ALLOWED\020\013\022\033\n\027ERROR_REASON_LEASE_LO" +
-      "ST\020\014\022!\n\035ERROR_REASON_VERSION_MISMATCH\020\r\022" +
-      " \n\034ERROR_REASON_ENTRY_NOT_FOUND\020\016\022!\n\035ERR" +
-      "OR_REASON_POLICY_NOT_FOUND\020\017\022 \n\034ERROR_RE" +
-      "ASON_UNAUTHENTICATED\020\020\022%\n!ERROR_REASON_C" +
-      "ONSUMER_NOT_ALLOWED\020\021\022\033\n\027ERROR_REASON_OV" +
-      "ERLOADED\020\022\022\037\n\033ERROR_REASON_QUOTA_EXCEEDE" +
-      "D\020\023\022\"\n\036ERROR_REASON_STORE_UNAVAILABLE\020\024\022" +
-      "#\n\037ERROR_REASON_STORE_CLOCK_BEHIND\020\025\022\031\n\025" +
-      "ERROR_REASON_DRAINING\020\026\022 \n\034ERROR_REASON_" +
-      "OUTCOME_UNKNOWN\020\027\022\"\n\036ERROR_REASON_DEADLI" +
-      "NE_EXCEEDED\020\030\022\032\n\026ERROR_REASON_CANCELLED\020" +
-      "\031\022\036\n\032ERROR_REASON_KEY_COLLISION\020\032\022!\n\035ERR" +
-      "OR_REASON_ENTRY_UNREADABLE\020\033\022\031\n\025ERROR_RE" +
-      "ASON_INTERNAL\020\034\022\036\n\032ERROR_REASON_UNIMPLEM" +
-      "ENTED\020\035\022\"\n\036ERROR_REASON_POLICY_UNREADABL" +
-      "E\020\036\022\033\n\027ERROR_REASON_TOO_RECENT\020\037\022#\n\037ERRO" +
-      "R_REASON_REPLAY_RUN_UNKNOWN\020 \022\"\n\036ERROR_R" +
-      "EASON_REPLAY_RUN_CLOSED\020!\022!\n\035ERROR_REASO" +
-      "N_REPLAY_FORBIDDEN\020\"\022\"\n\036ERROR_REASON_STO" +
-      "RE_CLOCK_AHEAD\020#*o\n\010OnExpiry\022\031\n\025ON_EXPIR" +
-      "Y_UNSPECIFIED\020\000\022\025\n\021ON_EXPIRY_RECLAIM\020\001\022\022" +
-      "\n\016ON_EXPIRY_PARK\020\002\022\035\n\031ON_EXPIRY_PARK_IF_" +
-      "STARTED\020\003*y\n\013FailureKind\022\034\n\030FAILURE_KIND" +
-      "_UNSPECIFIED\020\000\022\032\n\026FAILURE_KIND_RETRYABLE" +
-      "\020\001\022\031\n\025FAILURE_KIND_TERMINAL\020\002\022\025\n\021FAILURE" +
-      "_KIND_PARK\020\0032\362\006\n\rLedgerService\022W\n\005Claim\022" +
-      "#.idempotency.ledger.v1.ClaimRequest\032$.i" +
-      "dempotency.ledger.v1.ClaimResponse\"\003\220\002\002\022" +
-      "W\n\005Renew\022#.idempotency.ledger.v1.RenewRe" +
-      "quest\032$.idempotency.ledger.v1.RenewRespo" +
-      "nse\"\003\220\002\002\022`\n\010Complete\022&.idempotency.ledge" +
-      "r.v1.CompleteRequest\032\'.idempotency.ledge" +
-      "r.v1.CompleteResponse\"\003\220\002\002\022T\n\004Fail\022\".ide" +
-      "mpotency.ledger.v1.FailRequest\032#.idempot" +
-      "ency.ledger.v1.FailResponse\"\003\220\002\002\022]\n\007Rele" +
-      "ase\022%.idempotency.ledger.v1.ReleaseReque" +
-      "st\032&.idempotency.ledger.v1.ReleaseRespon" +
-      "se\"\003\220\002\002\022f\n\nBatchClaim\022(.idempotency.ledg" +
-      "er.v1.BatchClaimRequest\032).idempotency.le" +
-      "dger.v1.BatchClaimResponse\"\003\220\002\002\022i\n\013Batch" +
-      "Settle\022).idempotency.ledger.v1.BatchSett" +
-      "leRequest\032*.idempotency.ledger.v1.BatchS" +
-      "ettleResponse\"\003\220\002\002\022Z\n\006Lookup\022$.idempoten" +
-      "cy.ledger.v1.LookupRequest\032%.idempotency" +
-      ".ledger.v1.LookupResponse\"\003\220\002\001\022i\n\013BatchL" +
-      "ookup\022).idempotency.ledger.v1.BatchLooku" +
-      "pRequest\032*.idempotency.ledger.v1.BatchLo" +
-      "okupResponse\"\003\220\002\001B}\n\036idempotencyledger.c" +
-      "lient.protoP\001Z\023./ledgerv1;ledgerv1\252\002\024Ide" +
-      "mpotencyLedger.V1\312\002\024IdempotencyLedger\\V1" +
-      "\352\002\025IdempotencyLedger::V1b\006proto3"
+      "potency.ledger.v1.LookupResult\"%\n\006Header" +
+      "\022\014\n\004name\030\001 \001(\t\022\r\n\005value\030\002 \001(\014\"\365\001\n\007Messag" +
+      "e\022\017\n\007payload\030\001 \001(\014\022.\n\007headers\030\002 \003(\0132\035.id" +
+      "empotency.ledger.v1.Header\022\r\n\005topic\030\003 \001(" +
+      "\t\022\026\n\tpartition\030\004 \001(\005H\000\210\001\001\022\023\n\006offset\030\005 \001(" +
+      "\003H\001\210\001\001\022\023\n\013message_key\030\006 \001(\014\022\022\n\nevent_typ" +
+      "e\030\007 \001(\t\022\025\n\revent_version\030\010 \001(\t\022\024\n\014conten" +
+      "t_type\030\t \001(\tB\014\n\n_partitionB\t\n\007_offset\"\263\001" +
+      "\n\014StoreRequest\022,\n\003key\030\001 \001(\0132\037.idempotenc" +
+      "y.ledger.v1.EntryKey\022/\n\007message\030\002 \001(\0132\036." +
+      "idempotency.ledger.v1.Message\022\023\n\013fingerp" +
+      "rint\030\003 \001(\014\022/\n\013occurred_at\030\004 \001(\0132\032.google" +
+      ".protobuf.Timestamp\"\230\004\n\rStoreResponse\022-\n" +
+      "\006advice\030\001 \001(\0162\035.idempotency.ledger.v1.Ad" +
+      "vice\022.\n\013retry_after\030\002 \001(\0132\031.google.proto" +
+      "buf.Duration\022/\n\006stored\030\003 \001(\0132\035.idempoten" +
+      "cy.ledger.v1.StoredH\000\022>\n\016already_stored\030" +
+      "\004 \001(\0132$.idempotency.ledger.v1.AlreadySto" +
+      "redH\000\022:\n\tcompleted\030\005 \001(\0132%.idempotency.l" +
+      "edger.v1.StoreCompletedH\000\022/\n\006failed\030\006 \001(" +
+      "\0132\035.idempotency.ledger.v1.FailedH\000\022J\n\024fi" +
+      "ngerprint_mismatch\030\007 \001(\0132*.idempotency.l" +
+      "edger.v1.FingerprintMismatchH\000\022>\n\016outsid" +
+      "e_window\030\010 \001(\0132$.idempotency.ledger.v1.O" +
+      "utsideWindowH\000\0223\n\010rejected\030\t \001(\0132\037.idemp" +
+      "otency.ledger.v1.RejectedH\000B\t\n\007verdict\":" +
+      "\n\006Stored\0220\n\005state\030\001 \001(\0162!.idempotency.le" +
+      "dger.v1.EntryState\"p\n\rAlreadyStored\0220\n\005s" +
+      "tate\030\001 \001(\0162!.idempotency.ledger.v1.Entry" +
+      "State\022-\n\tstored_at\030\002 \001(\0132\032.google.protob" +
+      "uf.Timestamp\"B\n\016StoreCompleted\0220\n\014comple" +
+      "ted_at\030\001 \001(\0132\032.google.protobuf.Timestamp" +
+      "\"J\n\021BatchStoreRequest\0225\n\010requests\030\001 \003(\0132" +
+      "#.idempotency.ledger.v1.StoreRequest\"M\n\022" +
+      "BatchStoreResponse\0227\n\tresponses\030\001 \003(\0132$." +
+      "idempotency.ledger.v1.StoreResponse\"\270\001\n\020" +
+      "ClaimNextRequest\022\020\n\010consumer\030\001 \001(\t\022\020\n\010cl" +
+      "aim_id\030\002 \001(\t\022\r\n\005owner\030\003 \001(\t\022(\n\005lease\030\004 \001" +
+      "(\0132\031.google.protobuf.Duration\022\013\n\003max\030\005 \001" +
+      "(\005\022\021\n\tbytes_max\030\006 \001(\005\022\'\n\004wait\030\007 \001(\0132\031.go" +
+      "ogle.protobuf.Duration\"t\n\021ClaimNextRespo" +
+      "nse\022/\n\010messages\030\001 \003(\0132\035.idempotency.ledg" +
+      "er.v1.Handed\022.\n\013retry_after\030\002 \001(\0132\031.goog" +
+      "le.protobuf.Duration\"\311\001\n\006Handed\022,\n\003key\030\001" +
+      " \001(\0132\037.idempotency.ledger.v1.EntryKey\0221\n" +
+      "\010acquired\030\002 \001(\0132\037.idempotency.ledger.v1." +
+      "Acquired\022/\n\007message\030\003 \001(\0132\036.idempotency." +
+      "ledger.v1.Message\022-\n\tstored_at\030\004 \001(\0132\032.g" +
+      "oogle.protobuf.Timestamp*t\n\006Advice\022\026\n\022AD" +
+      "VICE_UNSPECIFIED\020\000\022\022\n\016ADVICE_PROCESS\020\001\022\016" +
+      "\n\nADVICE_ACK\020\002\022\026\n\022ADVICE_RETRY_LATER\020\003\022\026" +
+      "\n\022ADVICE_DEAD_LETTER\020\004*\326\001\n\nEntryState\022\033\n" +
+      "\027ENTRY_STATE_UNSPECIFIED\020\000\022\030\n\024ENTRY_STAT" +
+      "E_RECEIVED\020\001\022\033\n\027ENTRY_STATE_IN_PROGRESS\020" +
+      "\002\022 \n\034ENTRY_STATE_FAILED_RETRYABLE\020\003\022\031\n\025E" +
+      "NTRY_STATE_COMPLETED\020\004\022\037\n\033ENTRY_STATE_FA" +
+      "ILED_TERMINAL\020\005\022\026\n\022ENTRY_STATE_PARKED\020\006*" +
+      "\271\001\n\tParkCause\022\032\n\026PARK_CAUSE_UNSPECIFIED\020" +
+      "\000\022!\n\035PARK_CAUSE_ATTEMPTS_EXHAUSTED\020\001\022\034\n\030" +
+      "PARK_CAUSE_LEASE_EXPIRED\020\002\022\035\n\031PARK_CAUSE" +
+      "_EFFECT_UNKNOWN\020\003\022\027\n\023PARK_CAUSE_CONSUMER" +
+      "\020\004\022\027\n\023PARK_CAUSE_OPERATOR\020\005*\377\t\n\013ErrorRea" +
+      "son\022\034\n\030ERROR_REASON_UNSPECIFIED\020\000\022\036\n\032ERR" +
+      "OR_REASON_INVALID_FIELD\020\001\022\037\n\033ERROR_REASO" +
+      "N_TOO_MANY_ITEMS\020\002\022\032\n\026ERROR_REASON_TOO_L" +
+      "ARGE\020\003\022\035\n\031ERROR_REASON_CLAIM_CLOSED\020\004\022\037\n" +
+      "\033ERROR_REASON_EFFECT_STARTED\020\005\022$\n ERROR_" +
+      "REASON_LEASE_LIMIT_REACHED\020\006\022\"\n\036ERROR_RE" +
+      "ASON_TOKEN_FROM_FUTURE\020\007\022\"\n\036ERROR_REASON" +
+      "_CONSUMER_DISABLED\020\010\022!\n\035ERROR_REASON_UNK" +
+      "NOWN_CONSUMER\020\t\022$\n ERROR_REASON_RETENTIO" +
+      "N_TOO_SHORT\020\n\022\"\n\036ERROR_REASON_STATE_NOT_" +
+      "ALLOWED\020\013\022\033\n\027ERROR_REASON_LEASE_LOST\020\014\022!" +
+      "\n\035ERROR_REASON_VERSION_MISMATCH\020\r\022 \n\034ERR" +
+      "OR_REASON_ENTRY_NOT_FOUND\020\016\022!\n\035ERROR_REA" +
+      "SON_POLICY_NOT_FOUND\020\017\022 \n\034ERROR_REASON_U" +
+      "NAUTHENTICATED\020\020\022%\n!ERROR_REASON_CONSUME" +
+      "R_NOT_ALLOWED\020\021\022\033\n\027ERROR_REASON_OVERLOAD" +
+      "ED\020\022\022\037\n\033ERROR_REASON_QUOTA_EXCEEDED\020\023\022\"\n" +
+      "\036ERROR_REASON_STORE_UNAVAILABLE\020\024\022#\n\037ERR" +
+      "OR_REASON_STORE_CLOCK_BEHIND\020\025\022\031\n\025ERROR_" +
+      "REASON_DRAINING\020\026\022 \n\034ERROR_REASON_OUTCOM" +
+      "E_UNKNOWN\020\027\022\"\n\036ERROR_REASON_DEADLINE_EXC" +
+      "EEDED\020\030\022\032\n\026ERROR_REASON_CANCELLED\020\031\022\036\n\032E" +
+      "RROR_REASON_KEY_COLLISION\020\032\022!\n\035ERROR_REA" +
+      "SON_ENTRY_UNREADABLE\020\033\022\031\n\025ERROR_REASON_I" +
+      "NTERNAL\020\034\022\036\n\032ERROR_REASON_UNIMPLEMENTED\020" +
+      "\035\022\"\n\036ERROR_REASON_POLICY_UNREADABLE\020\036\022\033\n" +
+      "\027ERROR_REASON_TOO_RECENT\020\037\022#\n\037ERROR_REAS" +
+      "ON_REPLAY_RUN_UNKNOWN\020 \022\"\n\036ERROR_REASON_" +
+      "REPLAY_RUN_CLOSED\020!\022!\n\035ERROR_REASON_REPL" +
+      "AY_FORBIDDEN\020\"\022\"\n\036ERROR_REASON_STORE_CLO" +
+      "CK_AHEAD\020#\022\032\n\026ERROR_REASON_INBOX_OFF\020$\022\035" +
+      "\n\031ERROR_REASON_BACKLOG_FULL\020%*o\n\010OnExpir" +
+      "y\022\031\n\025ON_EXPIRY_UNSPECIFIED\020\000\022\025\n\021ON_EXPIR" +
+      "Y_RECLAIM\020\001\022\022\n\016ON_EXPIRY_PARK\020\002\022\035\n\031ON_EX" +
+      "PIRY_PARK_IF_STARTED\020\003*y\n\013FailureKind\022\034\n" +
+      "\030FAILURE_KIND_UNSPECIFIED\020\000\022\032\n\026FAILURE_K" +
+      "IND_RETRYABLE\020\001\022\031\n\025FAILURE_KIND_TERMINAL" +
+      "\020\002\022\025\n\021FAILURE_KIND_PARK\020\0032\230\t\n\rLedgerServ" +
+      "ice\022W\n\005Claim\022#.idempotency.ledger.v1.Cla" +
+      "imRequest\032$.idempotency.ledger.v1.ClaimR" +
+      "esponse\"\003\220\002\002\022W\n\005Renew\022#.idempotency.ledg" +
+      "er.v1.RenewRequest\032$.idempotency.ledger." +
+      "v1.RenewResponse\"\003\220\002\002\022`\n\010Complete\022&.idem" +
+      "potency.ledger.v1.CompleteRequest\032\'.idem" +
+      "potency.ledger.v1.CompleteResponse\"\003\220\002\002\022" +
+      "T\n\004Fail\022\".idempotency.ledger.v1.FailRequ" +
+      "est\032#.idempotency.ledger.v1.FailResponse" +
+      "\"\003\220\002\002\022]\n\007Release\022%.idempotency.ledger.v1" +
+      ".ReleaseRequest\032&.idempotency.ledger.v1." +
+      "ReleaseResponse\"\003\220\002\002\022f\n\nBatchClaim\022(.ide" +
+      "mpotency.ledger.v1.BatchClaimRequest\032).i" +
+      "dempotency.ledger.v1.BatchClaimResponse\"" +
+      "\003\220\002\002\022i\n\013BatchSettle\022).idempotency.ledger" +
+      ".v1.BatchSettleRequest\032*.idempotency.led" +
+      "ger.v1.BatchSettleResponse\"\003\220\002\002\022Z\n\006Looku" +
+      "p\022$.idempotency.ledger.v1.LookupRequest\032" +
+      "%.idempotency.ledger.v1.LookupResponse\"\003" +
+      "\220\002\001\022i\n\013BatchLookup\022).idempotency.ledger." +
+      "v1.BatchLookupRequest\032*.idempotency.ledg" +
+      "er.v1.BatchLookupResponse\"\003\220\002\001\022W\n\005Store\022" +
+      "#.idempotency.ledger.v1.StoreRequest\032$.i" +
+      "dempotency.ledger.v1.StoreResponse\"\003\220\002\002\022" +
+      "f\n\nBatchStore\022(.idempotency.ledger.v1.Ba" +
+      "tchStoreRequest\032).idempotency.ledger.v1." +
+      "BatchStoreResponse\"\003\220\002\002\022c\n\tClaimNext\022\'.i" +
+      "dempotency.ledger.v1.ClaimNextRequest\032(." +
+      "idempotency.ledger.v1.ClaimNextResponse\"" +
+      "\003\220\002\002B}\n\036idempotencyledger.client.protoP\001" +
+      "Z\023./ledgerv1;ledgerv1\252\002\024IdempotencyLedge" +
+      "r.V1\312\002\024IdempotencyLedger\\V1\352\002\025Idempotenc" +
+      "yLedger::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -613,6 +730,78 @@ public final class Ledger {
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_idempotency_ledger_v1_BatchLookupResponse_descriptor,
         new java.lang.String[] { "Responses", });
+    internal_static_idempotency_ledger_v1_Header_descriptor =
+      getDescriptor().getMessageTypes().get(33);
+    internal_static_idempotency_ledger_v1_Header_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_Header_descriptor,
+        new java.lang.String[] { "Name", "Value", });
+    internal_static_idempotency_ledger_v1_Message_descriptor =
+      getDescriptor().getMessageTypes().get(34);
+    internal_static_idempotency_ledger_v1_Message_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_Message_descriptor,
+        new java.lang.String[] { "Payload", "Headers", "Topic", "Partition", "Offset", "MessageKey", "EventType", "EventVersion", "ContentType", });
+    internal_static_idempotency_ledger_v1_StoreRequest_descriptor =
+      getDescriptor().getMessageTypes().get(35);
+    internal_static_idempotency_ledger_v1_StoreRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_StoreRequest_descriptor,
+        new java.lang.String[] { "Key", "Message", "Fingerprint", "OccurredAt", });
+    internal_static_idempotency_ledger_v1_StoreResponse_descriptor =
+      getDescriptor().getMessageTypes().get(36);
+    internal_static_idempotency_ledger_v1_StoreResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_StoreResponse_descriptor,
+        new java.lang.String[] { "Advice", "RetryAfter", "Stored", "AlreadyStored", "Completed", "Failed", "FingerprintMismatch", "OutsideWindow", "Rejected", "Verdict", });
+    internal_static_idempotency_ledger_v1_Stored_descriptor =
+      getDescriptor().getMessageTypes().get(37);
+    internal_static_idempotency_ledger_v1_Stored_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_Stored_descriptor,
+        new java.lang.String[] { "State", });
+    internal_static_idempotency_ledger_v1_AlreadyStored_descriptor =
+      getDescriptor().getMessageTypes().get(38);
+    internal_static_idempotency_ledger_v1_AlreadyStored_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_AlreadyStored_descriptor,
+        new java.lang.String[] { "State", "StoredAt", });
+    internal_static_idempotency_ledger_v1_StoreCompleted_descriptor =
+      getDescriptor().getMessageTypes().get(39);
+    internal_static_idempotency_ledger_v1_StoreCompleted_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_StoreCompleted_descriptor,
+        new java.lang.String[] { "CompletedAt", });
+    internal_static_idempotency_ledger_v1_BatchStoreRequest_descriptor =
+      getDescriptor().getMessageTypes().get(40);
+    internal_static_idempotency_ledger_v1_BatchStoreRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_BatchStoreRequest_descriptor,
+        new java.lang.String[] { "Requests", });
+    internal_static_idempotency_ledger_v1_BatchStoreResponse_descriptor =
+      getDescriptor().getMessageTypes().get(41);
+    internal_static_idempotency_ledger_v1_BatchStoreResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_BatchStoreResponse_descriptor,
+        new java.lang.String[] { "Responses", });
+    internal_static_idempotency_ledger_v1_ClaimNextRequest_descriptor =
+      getDescriptor().getMessageTypes().get(42);
+    internal_static_idempotency_ledger_v1_ClaimNextRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_ClaimNextRequest_descriptor,
+        new java.lang.String[] { "Consumer", "ClaimId", "Owner", "Lease", "Max", "BytesMax", "Wait", });
+    internal_static_idempotency_ledger_v1_ClaimNextResponse_descriptor =
+      getDescriptor().getMessageTypes().get(43);
+    internal_static_idempotency_ledger_v1_ClaimNextResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_ClaimNextResponse_descriptor,
+        new java.lang.String[] { "Messages", "RetryAfter", });
+    internal_static_idempotency_ledger_v1_Handed_descriptor =
+      getDescriptor().getMessageTypes().get(44);
+    internal_static_idempotency_ledger_v1_Handed_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_idempotency_ledger_v1_Handed_descriptor,
+        new java.lang.String[] { "Key", "Acquired", "Message", "StoredAt", });
     com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
   }

@@ -315,6 +315,102 @@ public final class LedgerServiceGrpc {
     return getBatchLookupMethod;
   }
 
+  private static volatile io.grpc.MethodDescriptor<idempotencyledger.client.proto.StoreRequest,
+      idempotencyledger.client.proto.StoreResponse> getStoreMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "Store",
+      requestType = idempotencyledger.client.proto.StoreRequest.class,
+      responseType = idempotencyledger.client.proto.StoreResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<idempotencyledger.client.proto.StoreRequest,
+      idempotencyledger.client.proto.StoreResponse> getStoreMethod() {
+    io.grpc.MethodDescriptor<idempotencyledger.client.proto.StoreRequest, idempotencyledger.client.proto.StoreResponse> getStoreMethod;
+    if ((getStoreMethod = LedgerServiceGrpc.getStoreMethod) == null) {
+      synchronized (LedgerServiceGrpc.class) {
+        if ((getStoreMethod = LedgerServiceGrpc.getStoreMethod) == null) {
+          LedgerServiceGrpc.getStoreMethod = getStoreMethod =
+              io.grpc.MethodDescriptor.<idempotencyledger.client.proto.StoreRequest, idempotencyledger.client.proto.StoreResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "Store"))
+              .setIdempotent(true)
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  idempotencyledger.client.proto.StoreRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  idempotencyledger.client.proto.StoreResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new LedgerServiceMethodDescriptorSupplier("Store"))
+              .build();
+        }
+      }
+    }
+    return getStoreMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<idempotencyledger.client.proto.BatchStoreRequest,
+      idempotencyledger.client.proto.BatchStoreResponse> getBatchStoreMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "BatchStore",
+      requestType = idempotencyledger.client.proto.BatchStoreRequest.class,
+      responseType = idempotencyledger.client.proto.BatchStoreResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<idempotencyledger.client.proto.BatchStoreRequest,
+      idempotencyledger.client.proto.BatchStoreResponse> getBatchStoreMethod() {
+    io.grpc.MethodDescriptor<idempotencyledger.client.proto.BatchStoreRequest, idempotencyledger.client.proto.BatchStoreResponse> getBatchStoreMethod;
+    if ((getBatchStoreMethod = LedgerServiceGrpc.getBatchStoreMethod) == null) {
+      synchronized (LedgerServiceGrpc.class) {
+        if ((getBatchStoreMethod = LedgerServiceGrpc.getBatchStoreMethod) == null) {
+          LedgerServiceGrpc.getBatchStoreMethod = getBatchStoreMethod =
+              io.grpc.MethodDescriptor.<idempotencyledger.client.proto.BatchStoreRequest, idempotencyledger.client.proto.BatchStoreResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "BatchStore"))
+              .setIdempotent(true)
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  idempotencyledger.client.proto.BatchStoreRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  idempotencyledger.client.proto.BatchStoreResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new LedgerServiceMethodDescriptorSupplier("BatchStore"))
+              .build();
+        }
+      }
+    }
+    return getBatchStoreMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<idempotencyledger.client.proto.ClaimNextRequest,
+      idempotencyledger.client.proto.ClaimNextResponse> getClaimNextMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "ClaimNext",
+      requestType = idempotencyledger.client.proto.ClaimNextRequest.class,
+      responseType = idempotencyledger.client.proto.ClaimNextResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<idempotencyledger.client.proto.ClaimNextRequest,
+      idempotencyledger.client.proto.ClaimNextResponse> getClaimNextMethod() {
+    io.grpc.MethodDescriptor<idempotencyledger.client.proto.ClaimNextRequest, idempotencyledger.client.proto.ClaimNextResponse> getClaimNextMethod;
+    if ((getClaimNextMethod = LedgerServiceGrpc.getClaimNextMethod) == null) {
+      synchronized (LedgerServiceGrpc.class) {
+        if ((getClaimNextMethod = LedgerServiceGrpc.getClaimNextMethod) == null) {
+          LedgerServiceGrpc.getClaimNextMethod = getClaimNextMethod =
+              io.grpc.MethodDescriptor.<idempotencyledger.client.proto.ClaimNextRequest, idempotencyledger.client.proto.ClaimNextResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "ClaimNext"))
+              .setIdempotent(true)
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  idempotencyledger.client.proto.ClaimNextRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  idempotencyledger.client.proto.ClaimNextResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new LedgerServiceMethodDescriptorSupplier("ClaimNext"))
+              .build();
+        }
+      }
+    }
+    return getClaimNextMethod;
+  }
+
   /**
    * Creates a new async stub that supports all call types for the service
    */
@@ -502,6 +598,52 @@ public final class LedgerServiceGrpc {
     default void batchLookup(idempotencyledger.client.proto.BatchLookupRequest request,
         io.grpc.stub.StreamObserver<idempotencyledger.client.proto.BatchLookupResponse> responseObserver) {
       io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getBatchLookupMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * Store keeps a message for a consumer whose policy has `inbox`, so that it can be acknowledged before it is processed.
+     * Workers take it by ClaimNext, until its entry is COMPLETED or FAILED_TERMINAL. It grants nothing. A repeat is answered
+     * with the same advice. Needs the right `store` on the consumer.
+     * Its own errors: UNKNOWN_CONSUMER; INBOX_OFF. Only in place of a write: BACKLOG_FULL; POLICY_UNREADABLE;
+     * STORE_UNAVAILABLE (where the policies could not be read for too long). Only in place of a new entry: STORE_CLOCK_BEHIND;
+     * STORE_CLOCK_AHEAD.
+     * </pre>
+     */
+    default void store(idempotencyledger.client.proto.StoreRequest request,
+        io.grpc.stub.StreamObserver<idempotencyledger.client.proto.StoreResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getStoreMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * BatchStore stores many messages in one call: 1,000 at most, and requests of 3.5 MiB. Each has its own answer,
+     * in the same order; messages under the same key are stored one after the other.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Store, with the same status code.
+     * </pre>
+     */
+    default void batchStore(idempotencyledger.client.proto.BatchStoreRequest request,
+        io.grpc.stub.StreamObserver<idempotencyledger.client.proto.BatchStoreResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getBatchStoreMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * ClaimNext is a Claim for which the server chooses the keys: it hands out stored messages of one consumer that are due,
+     * roughly the oldest first, each under a lease. Settle each as after a Claim. A message whose lease ran out twice in a row
+     * is handed out alone, since it may kill the workers that process it. All leases run from this call on: ask for at most as many
+     * messages as half of the lease suffices for. Needs the right `claim` on the consumer.
+     * Repeat a call whose answer was lost with the same `claim_id`: it is answered the messages that it was handed out and still
+     * holds. Each new call needs a new `claim_id`, also after an answer without messages.
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; CLAIM_CLOSED (status ABORTED: the messages that this claim_id was handed
+     * out have ended; a new call uses a new claim_id). Only where a message is due: CONSUMER_DISABLED; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * </pre>
+     */
+    default void claimNext(idempotencyledger.client.proto.ClaimNextRequest request,
+        io.grpc.stub.StreamObserver<idempotencyledger.client.proto.ClaimNextResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getClaimNextMethod(), responseObserver);
     }
   }
 
@@ -696,6 +838,55 @@ public final class LedgerServiceGrpc {
       io.grpc.stub.ClientCalls.asyncUnaryCall(
           getChannel().newCall(getBatchLookupMethod(), getCallOptions()), request, responseObserver);
     }
+
+    /**
+     * <pre>
+     * Store keeps a message for a consumer whose policy has `inbox`, so that it can be acknowledged before it is processed.
+     * Workers take it by ClaimNext, until its entry is COMPLETED or FAILED_TERMINAL. It grants nothing. A repeat is answered
+     * with the same advice. Needs the right `store` on the consumer.
+     * Its own errors: UNKNOWN_CONSUMER; INBOX_OFF. Only in place of a write: BACKLOG_FULL; POLICY_UNREADABLE;
+     * STORE_UNAVAILABLE (where the policies could not be read for too long). Only in place of a new entry: STORE_CLOCK_BEHIND;
+     * STORE_CLOCK_AHEAD.
+     * </pre>
+     */
+    public void store(idempotencyledger.client.proto.StoreRequest request,
+        io.grpc.stub.StreamObserver<idempotencyledger.client.proto.StoreResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getStoreMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * BatchStore stores many messages in one call: 1,000 at most, and requests of 3.5 MiB. Each has its own answer,
+     * in the same order; messages under the same key are stored one after the other.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Store, with the same status code.
+     * </pre>
+     */
+    public void batchStore(idempotencyledger.client.proto.BatchStoreRequest request,
+        io.grpc.stub.StreamObserver<idempotencyledger.client.proto.BatchStoreResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getBatchStoreMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * ClaimNext is a Claim for which the server chooses the keys: it hands out stored messages of one consumer that are due,
+     * roughly the oldest first, each under a lease. Settle each as after a Claim. A message whose lease ran out twice in a row
+     * is handed out alone, since it may kill the workers that process it. All leases run from this call on: ask for at most as many
+     * messages as half of the lease suffices for. Needs the right `claim` on the consumer.
+     * Repeat a call whose answer was lost with the same `claim_id`: it is answered the messages that it was handed out and still
+     * holds. Each new call needs a new `claim_id`, also after an answer without messages.
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; CLAIM_CLOSED (status ABORTED: the messages that this claim_id was handed
+     * out have ended; a new call uses a new claim_id). Only where a message is due: CONSUMER_DISABLED; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * </pre>
+     */
+    public void claimNext(idempotencyledger.client.proto.ClaimNextRequest request,
+        io.grpc.stub.StreamObserver<idempotencyledger.client.proto.ClaimNextResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getClaimNextMethod(), getCallOptions()), request, responseObserver);
+    }
   }
 
   /**
@@ -853,6 +1044,52 @@ public final class LedgerServiceGrpc {
     public idempotencyledger.client.proto.BatchLookupResponse batchLookup(idempotencyledger.client.proto.BatchLookupRequest request) {
       return io.grpc.stub.ClientCalls.blockingUnaryCall(
           getChannel(), getBatchLookupMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * Store keeps a message for a consumer whose policy has `inbox`, so that it can be acknowledged before it is processed.
+     * Workers take it by ClaimNext, until its entry is COMPLETED or FAILED_TERMINAL. It grants nothing. A repeat is answered
+     * with the same advice. Needs the right `store` on the consumer.
+     * Its own errors: UNKNOWN_CONSUMER; INBOX_OFF. Only in place of a write: BACKLOG_FULL; POLICY_UNREADABLE;
+     * STORE_UNAVAILABLE (where the policies could not be read for too long). Only in place of a new entry: STORE_CLOCK_BEHIND;
+     * STORE_CLOCK_AHEAD.
+     * </pre>
+     */
+    public idempotencyledger.client.proto.StoreResponse store(idempotencyledger.client.proto.StoreRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getStoreMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * BatchStore stores many messages in one call: 1,000 at most, and requests of 3.5 MiB. Each has its own answer,
+     * in the same order; messages under the same key are stored one after the other.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Store, with the same status code.
+     * </pre>
+     */
+    public idempotencyledger.client.proto.BatchStoreResponse batchStore(idempotencyledger.client.proto.BatchStoreRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getBatchStoreMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * ClaimNext is a Claim for which the server chooses the keys: it hands out stored messages of one consumer that are due,
+     * roughly the oldest first, each under a lease. Settle each as after a Claim. A message whose lease ran out twice in a row
+     * is handed out alone, since it may kill the workers that process it. All leases run from this call on: ask for at most as many
+     * messages as half of the lease suffices for. Needs the right `claim` on the consumer.
+     * Repeat a call whose answer was lost with the same `claim_id`: it is answered the messages that it was handed out and still
+     * holds. Each new call needs a new `claim_id`, also after an answer without messages.
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; CLAIM_CLOSED (status ABORTED: the messages that this claim_id was handed
+     * out have ended; a new call uses a new claim_id). Only where a message is due: CONSUMER_DISABLED; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * </pre>
+     */
+    public idempotencyledger.client.proto.ClaimNextResponse claimNext(idempotencyledger.client.proto.ClaimNextRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getClaimNextMethod(), getCallOptions(), request);
     }
   }
 
@@ -1021,6 +1258,55 @@ public final class LedgerServiceGrpc {
       return io.grpc.stub.ClientCalls.futureUnaryCall(
           getChannel().newCall(getBatchLookupMethod(), getCallOptions()), request);
     }
+
+    /**
+     * <pre>
+     * Store keeps a message for a consumer whose policy has `inbox`, so that it can be acknowledged before it is processed.
+     * Workers take it by ClaimNext, until its entry is COMPLETED or FAILED_TERMINAL. It grants nothing. A repeat is answered
+     * with the same advice. Needs the right `store` on the consumer.
+     * Its own errors: UNKNOWN_CONSUMER; INBOX_OFF. Only in place of a write: BACKLOG_FULL; POLICY_UNREADABLE;
+     * STORE_UNAVAILABLE (where the policies could not be read for too long). Only in place of a new entry: STORE_CLOCK_BEHIND;
+     * STORE_CLOCK_AHEAD.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.StoreResponse> store(
+        idempotencyledger.client.proto.StoreRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getStoreMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * BatchStore stores many messages in one call: 1,000 at most, and requests of 3.5 MiB. Each has its own answer,
+     * in the same order; messages under the same key are stored one after the other.
+     * Its own errors: TOO_MANY_ITEMS (also of more than 1,000 requests). An item may have every error of a
+     * Store, with the same status code.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.BatchStoreResponse> batchStore(
+        idempotencyledger.client.proto.BatchStoreRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getBatchStoreMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * ClaimNext is a Claim for which the server chooses the keys: it hands out stored messages of one consumer that are due,
+     * roughly the oldest first, each under a lease. Settle each as after a Claim. A message whose lease ran out twice in a row
+     * is handed out alone, since it may kill the workers that process it. All leases run from this call on: ask for at most as many
+     * messages as half of the lease suffices for. Needs the right `claim` on the consumer.
+     * Repeat a call whose answer was lost with the same `claim_id`: it is answered the messages that it was handed out and still
+     * holds. Each new call needs a new `claim_id`, also after an answer without messages.
+     * Its own errors: UNKNOWN_CONSUMER; QUOTA_EXCEEDED; CLAIM_CLOSED (status ABORTED: the messages that this claim_id was handed
+     * out have ended; a new call uses a new claim_id). Only where a message is due: CONSUMER_DISABLED; POLICY_UNREADABLE;
+     * STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; STORE_UNAVAILABLE (where the policies could not be read for too long).
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<idempotencyledger.client.proto.ClaimNextResponse> claimNext(
+        idempotencyledger.client.proto.ClaimNextRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getClaimNextMethod(), getCallOptions()), request);
+    }
   }
 
   private static final int METHODID_CLAIM = 0;
@@ -1032,6 +1318,9 @@ public final class LedgerServiceGrpc {
   private static final int METHODID_BATCH_SETTLE = 6;
   private static final int METHODID_LOOKUP = 7;
   private static final int METHODID_BATCH_LOOKUP = 8;
+  private static final int METHODID_STORE = 9;
+  private static final int METHODID_BATCH_STORE = 10;
+  private static final int METHODID_CLAIM_NEXT = 11;
 
   private static final class MethodHandlers<Req, Resp> implements
       io.grpc.stub.ServerCalls.UnaryMethod<Req, Resp>,
@@ -1085,6 +1374,18 @@ public final class LedgerServiceGrpc {
         case METHODID_BATCH_LOOKUP:
           serviceImpl.batchLookup((idempotencyledger.client.proto.BatchLookupRequest) request,
               (io.grpc.stub.StreamObserver<idempotencyledger.client.proto.BatchLookupResponse>) responseObserver);
+          break;
+        case METHODID_STORE:
+          serviceImpl.store((idempotencyledger.client.proto.StoreRequest) request,
+              (io.grpc.stub.StreamObserver<idempotencyledger.client.proto.StoreResponse>) responseObserver);
+          break;
+        case METHODID_BATCH_STORE:
+          serviceImpl.batchStore((idempotencyledger.client.proto.BatchStoreRequest) request,
+              (io.grpc.stub.StreamObserver<idempotencyledger.client.proto.BatchStoreResponse>) responseObserver);
+          break;
+        case METHODID_CLAIM_NEXT:
+          serviceImpl.claimNext((idempotencyledger.client.proto.ClaimNextRequest) request,
+              (io.grpc.stub.StreamObserver<idempotencyledger.client.proto.ClaimNextResponse>) responseObserver);
           break;
         default:
           throw new AssertionError();
@@ -1167,6 +1468,27 @@ public final class LedgerServiceGrpc {
               idempotencyledger.client.proto.BatchLookupRequest,
               idempotencyledger.client.proto.BatchLookupResponse>(
                 service, METHODID_BATCH_LOOKUP)))
+        .addMethod(
+          getStoreMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              idempotencyledger.client.proto.StoreRequest,
+              idempotencyledger.client.proto.StoreResponse>(
+                service, METHODID_STORE)))
+        .addMethod(
+          getBatchStoreMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              idempotencyledger.client.proto.BatchStoreRequest,
+              idempotencyledger.client.proto.BatchStoreResponse>(
+                service, METHODID_BATCH_STORE)))
+        .addMethod(
+          getClaimNextMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              idempotencyledger.client.proto.ClaimNextRequest,
+              idempotencyledger.client.proto.ClaimNextResponse>(
+                service, METHODID_CLAIM_NEXT)))
         .build();
   }
 
@@ -1224,6 +1546,9 @@ public final class LedgerServiceGrpc {
               .addMethod(getBatchSettleMethod())
               .addMethod(getLookupMethod())
               .addMethod(getBatchLookupMethod())
+              .addMethod(getStoreMethod())
+              .addMethod(getBatchStoreMethod())
+              .addMethod(getClaimNextMethod())
               .build();
         }
       }
