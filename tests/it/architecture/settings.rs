@@ -16,7 +16,7 @@ const CARRIERS: [(&str, &str); 12] = [
     ("src/listener/options.rs", "ConnectionLimits"),
     ("src/accounts/limits.rs", "PrincipalLimits"),
     ("src/wire/fields.rs", "Limits"),
-    ("src/ledger/mod.rs", "LedgerOptions"),
+    ("src/ledger/options.rs", "LedgerOptions"),
     ("src/ledger/upkeep/purge.rs", "PurgeOptions"),
     ("src/store/postgres/mod.rs", "PostgresOptions"),
 ];

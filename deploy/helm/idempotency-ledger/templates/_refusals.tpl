@@ -10,10 +10,12 @@
   {{- $servers = int .Values.autoscaling.max -}}
   {{- $asked = printf "autoscaling.max (%d)" $servers -}}
 {{- end -}}
-{{- $each := mul 2 (add $sessions 6) -}}
+{{- /* One of the seven is the first session of the inbox. */ -}}
+{{- $inbox := sub (int (default 1 .Values.settings.inbox_sessions)) 1 -}}
+{{- $each := add (mul 2 (add $sessions 7)) (mul 2 $inbox) -}}
 {{- $needed := mul (add $servers 1) $each -}}
 {{- if gt $needed (int64 .Values.database.connections) -}}
-  {{- fail (printf "database.connections is %d, must be at least %d: %s and one more while servers are replaced, each with up to %d connections, twice settings.sessions (%d) and 6. Lower one of these, or let the database have more max_connections" (int .Values.database.connections) $needed $asked $each $sessions) -}}
+  {{- fail (printf "database.connections is %d, must be at least %d: %s and one more while servers are replaced, each with up to %d connections, twice settings.sessions (%d), settings.inbox_sessions and 6. Lower one of these, or let the database have more max_connections" (int .Values.database.connections) $needed $asked $each $sessions) -}}
 {{- end -}}
 {{- if not (or .Values.tokens.secret .Values.tls.clients .Values.settings.trusted_proxies (contains "[issuers." .Values.tables)) -}}
   {{- fail "no caller could be authenticated: set tokens.secret, tls.clients, settings.trusted_proxies or [issuers.NAME] in tables" -}}
