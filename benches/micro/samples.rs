@@ -56,6 +56,7 @@ pub(crate) fn claim(delivery: u128) -> Command {
         fingerprint: Bytes::from_static(&[7; 32]),
         occurred_at: None,
         traceparent: String::new(),
+        handed_out: false,
     })
 }
 

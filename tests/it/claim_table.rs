@@ -281,6 +281,7 @@ fn the_core_answers_every_row() {
             fingerprint: Bytes::from_static(print),
             occurred_at: None,
             traceparent: String::new(),
+            handed_out: false,
         });
         let policy = policy(case);
         let context = Context {

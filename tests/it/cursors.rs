@@ -92,6 +92,7 @@ fn granted(consumer: &str, number: u128, now: StoreTime) -> Entry {
         fingerprint: Bytes::new(),
         occurred_at: None,
         traceparent: String::new(),
+        handed_out: false,
     };
     let policy = Policy::default();
     let context = Context {

@@ -44,6 +44,7 @@ fn claim(number: u128) -> Command {
         fingerprint: Bytes::from_static(b"print"),
         occurred_at: None,
         traceparent: "00-trace".into(),
+        handed_out: false,
     })
 }
 

@@ -109,10 +109,10 @@ async fn lookup_in_a_replay_run_follows_the_run(kind: Kind) {
         proto::Policy { replay: proto::ReplayMode::Forbid.into(), ..Default::default() },
     )
     .await;
-    assert_eq!(replays::told(&mut server, replays::replayed("r", "2")).await, "REPLAY_FORBIDDEN");
+    assert_eq!(replays::answered(&mut server, replays::replayed("r", "2")).await, "REPLAY_FORBIDDEN");
     assert_eq!(server.client.lookup(look("r")).await.unwrap().into_inner().state(), EntryState::InProgress);
     server.admin.close_replay_run(replays::closes("r")).await.unwrap();
-    assert_eq!(replays::told(&mut server, replays::replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+    assert_eq!(replays::answered(&mut server, replays::replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
     assert_eq!(server.client.lookup(look("r")).await.unwrap().into_inner().state(), EntryState::InProgress);
     assert_eq!(found(&server, "c", "1").await, proto::LookupResponse::default(), "live it is another key");
     // A run that suppresses effects has no entries; also once it is closed.

@@ -39,6 +39,7 @@ mod guesses;
 mod holds;
 mod hot;
 mod identity;
+mod inbox;
 mod limits;
 mod lookups;
 mod observe;

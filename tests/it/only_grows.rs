@@ -32,6 +32,7 @@ fn granted(id: &str, now: StoreTime) -> Entry {
         fingerprint: Bytes::new(),
         occurred_at: None,
         traceparent: String::new(),
+        handed_out: false,
     };
     let policy = Policy::default();
     let context = Context {

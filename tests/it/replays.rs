@@ -82,7 +82,7 @@ pub(super) fn stored(run: &str, id: &str) -> Key {
 }
 
 /// Of a refusal its reason, of an answer its verdict's advice.
-pub(super) async fn told(server: &mut TestServer, request: proto::ClaimRequest) -> String {
+pub(super) async fn answered(server: &mut TestServer, request: proto::ClaimRequest) -> String {
     match server.client.claim(request).await {
         Ok(response) => response.into_inner().advice().as_str_name().to_owned(),
         Err(status) => {
@@ -104,7 +104,7 @@ async fn settle(server: &mut TestServer, key: Option<proto::EntryKey>, token: i6
 async fn nobody_replays_in_a_run_that_is_not_registered(kind: Kind) {
     let mut server = server(kind, proto::ReplayMode::Rebuild).await;
     for run in ["r", "r", "another"] {
-        assert_eq!(told(&mut server, replayed(run, "1")).await, "REPLAY_RUN_UNKNOWN");
+        assert_eq!(answered(&mut server, replayed(run, "1")).await, "REPLAY_RUN_UNKNOWN");
     }
     assert_eq!(server.at.number("SELECT count(*) FROM @entries").await, 0);
     for (run, wrong) in [("a b", true), ("a/b", true), ("\u{e9}", true), ("A-z_0.9", false)] {
@@ -119,13 +119,13 @@ async fn nobody_replays_in_a_run_that_is_not_registered(kind: Kind) {
     );
     // What is created is known at once, though it was refused a moment ago.
     server.admin.create_replay_run(creates("r")).await.unwrap();
-    assert_eq!(told(&mut server, replayed("r", "1")).await, "ADVICE_PROCESS");
+    assert_eq!(answered(&mut server, replayed("r", "1")).await, "ADVICE_PROCESS");
     // The run is one consumer's.
     let other = proto::ClaimRequest {
         key: key("d", "1").map(|key| proto::EntryKey { replay_run: "r".into(), ..key }),
         ..claim("d", "1")
     };
-    assert_eq!(told(&mut server, other).await, "REPLAY_RUN_UNKNOWN");
+    assert_eq!(answered(&mut server, other).await, "REPLAY_RUN_UNKNOWN");
     server.stop().await;
 }
 
@@ -135,25 +135,25 @@ async fn what_holds_grants_back_holds_a_suppressing_run_back(kind: Kind) {
     server.admin.create_replay_run(creates("r")).await.unwrap();
     server.admin.create_replay_run(creates("closed")).await.unwrap();
     server.admin.close_replay_run(closes("closed")).await.unwrap();
-    assert_eq!(told(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
+    assert_eq!(answered(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
     server.admin.hold_consumers(hold("c")).await.unwrap();
-    assert_eq!(told(&mut server, replayed("r", "1")).await, "CONSUMER_DISABLED");
+    assert_eq!(answered(&mut server, replayed("r", "1")).await, "CONSUMER_DISABLED");
     // A hold comes first, then the end of the run, then what the policy says of replays.
-    assert_eq!(told(&mut server, replayed("closed", "1")).await, "CONSUMER_DISABLED");
-    assert_eq!(told(&mut server, replayed("mistyped", "1")).await, "REPLAY_RUN_UNKNOWN");
+    assert_eq!(answered(&mut server, replayed("closed", "1")).await, "CONSUMER_DISABLED");
+    assert_eq!(answered(&mut server, replayed("mistyped", "1")).await, "REPLAY_RUN_UNKNOWN");
     server.admin.resume_consumers(resume("c")).await.unwrap();
-    assert_eq!(told(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
+    assert_eq!(answered(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
     let disabled = proto::Policy { disabled: Some(true), ..Default::default() };
     set(&mut server, 1, disabled).await;
-    assert_eq!(told(&mut server, replayed("r", "1")).await, "CONSUMER_DISABLED");
+    assert_eq!(answered(&mut server, replayed("r", "1")).await, "CONSUMER_DISABLED");
     let forbids = proto::Policy {
         disabled: Some(false),
         replay: proto::ReplayMode::Forbid.into(),
         ..Default::default()
     };
     set(&mut server, 2, forbids).await;
-    assert_eq!(told(&mut server, replayed("r", "1")).await, "REPLAY_FORBIDDEN");
-    assert_eq!(told(&mut server, replayed("closed", "1")).await, "REPLAY_RUN_CLOSED");
+    assert_eq!(answered(&mut server, replayed("r", "1")).await, "REPLAY_FORBIDDEN");
+    assert_eq!(answered(&mut server, replayed("closed", "1")).await, "REPLAY_RUN_CLOSED");
     server.stop().await;
 }
 
@@ -174,10 +174,10 @@ async fn a_suppressing_run_acknowledges_and_leaves_no_trace(kind: Kind) {
     assert_eq!(server.at.number("SELECT count(*) FROM @entries").await, 1, "only the live one is stored");
     // Closed: refused at once here; over by itself: as soon as the clock was read again.
     server.admin.close_replay_run(closes("other")).await.unwrap();
-    assert_eq!(told(&mut server, replayed("other", "1")).await, "REPLAY_RUN_CLOSED");
+    assert_eq!(answered(&mut server, replayed("other", "1")).await, "REPLAY_RUN_CLOSED");
     server.advance(Span::from_secs(3_600)).await;
     let over = async {
-        while told(&mut server, replayed("r", "1")).await != "REPLAY_RUN_CLOSED" {
+        while answered(&mut server, replayed("r", "1")).await != "REPLAY_RUN_CLOSED" {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
@@ -211,7 +211,7 @@ async fn a_rebuilding_run_is_deduplicated_by_itself(kind: Kind) {
     let again = acquired(&server.client.claim(asked.clone()).await.unwrap().into_inner());
     assert_eq!((again.attempt, again.effect_unknown), (1, false));
     assert_eq!(again.idempotency_key, live.idempotency_key, "providers still deduplicate");
-    assert_eq!(told(&mut server, asked.clone()).await, "ADVICE_RETRY_LATER", "somebody is at work");
+    assert_eq!(answered(&mut server, asked.clone()).await, "ADVICE_RETRY_LATER", "somebody is at work");
     settle(&mut server, in_run("r", "1"), again.token).await;
     completed(&server.client.claim(asked).await.unwrap().into_inner());
     assert!(server.entry(&stored("r", "1")).await.is_some());
@@ -258,7 +258,7 @@ async fn a_closed_run_grants_nothing_more_and_answers_what_is_done(kind: Kind) {
             server.admin.close_replay_run(closes("r")).await.unwrap();
         }
         for id in ["new", "released", "expired"] {
-            assert_eq!(told(&mut server, replayed("r", id)).await, "REPLAY_RUN_CLOSED", "{id} {ends}");
+            assert_eq!(answered(&mut server, replayed("r", id)).await, "REPLAY_RUN_CLOSED", "{id} {ends}");
         }
         completed(&server.client.claim(replayed("r", "done")).await.unwrap().into_inner());
         let again = acquired(&server.client.claim(held).await.unwrap().into_inner());
@@ -279,10 +279,10 @@ async fn a_closed_run_grants_nothing_more_and_answers_what_is_done(kind: Kind) {
 async fn close_is_in_force_for_the_next_claim_by_an_older_reading_of_the_clock(kind: Kind) {
     let mut server = server(kind, proto::ReplayMode::Suppress).await;
     server.admin.create_replay_run(creates("r")).await.unwrap();
-    assert_eq!(told(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
+    assert_eq!(answered(&mut server, replayed("r", "1")).await, "ADVICE_ACK");
     server.at.set_clock(server.at.now() + Span::from_secs(3_600)).await;
     server.admin.close_replay_run(closes("r")).await.unwrap();
-    assert_eq!(told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+    assert_eq!(answered(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
     server.stop().await;
 }
 
@@ -292,7 +292,7 @@ async fn a_policy_that_forbids_replays_by_now_grants_nothing_more(kind: Kind) {
     let token = acquired(&server.client.claim(replayed("r", "1")).await.unwrap().into_inner()).token;
     set(&mut server, 1, proto::Policy { replay: proto::ReplayMode::Forbid.into(), ..Default::default() })
         .await;
-    assert_eq!(told(&mut server, replayed("r", "2")).await, "REPLAY_FORBIDDEN");
+    assert_eq!(answered(&mut server, replayed("r", "2")).await, "REPLAY_FORBIDDEN");
     settle(&mut server, in_run("r", "1"), token).await;
     completed(&server.client.claim(replayed("r", "1")).await.unwrap().into_inner());
     let status = server.admin.create_replay_run(creates("s")).await.unwrap_err();
@@ -303,7 +303,7 @@ async fn a_policy_that_forbids_replays_by_now_grants_nothing_more(kind: Kind) {
     acquired(&server.client.claim(replayed("r", "2")).await.unwrap().into_inner());
     // The hold comes before.
     set(&mut server, 3, proto::Policy { disabled: Some(true), ..Default::default() }).await;
-    assert_eq!(told(&mut server, replayed("r", "3")).await, "CONSUMER_DISABLED");
+    assert_eq!(answered(&mut server, replayed("r", "3")).await, "CONSUMER_DISABLED");
     server.stop().await;
 }
 

@@ -282,6 +282,8 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         result: if case.was == Was::Completed { Bytes::from_static(b"first") } else { Bytes::new() },
         unpinned: false,
         result_dropped: case.was == Was::CompletedWithout,
+        body: None,
+        erase_at: None,
         retain_until: None,
         created_at: granted_at,
         updated_at: granted_at,

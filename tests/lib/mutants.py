@@ -141,7 +141,8 @@ MUTANTS = [
         ("src/domain/entry.rs", "self.lease_until + self.grace <= now", "self.lease_until <= now"),
     ]),
     Mutant("9", "the fingerprint is not compared when COMPLETED", DIFFERENTIAL, [
-        (CLAIM, "if mismatch(entry, claim, context) {", "if entry.state != State::Completed && mismatch(entry, claim, context) {"),
+        (CLAIM, "if mismatch(entry, &claim.fingerprint, context.policy) {",
+         "if entry.state != State::Completed && mismatch(entry, &claim.fingerprint, context.policy) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
         (FAILURES, "            if wrote {\n", "            if !wrote {\n"),
@@ -187,7 +188,7 @@ MUTANTS = [
         ("src/store/postgres/audit.rs", 'self.connection.rollback().await?;', 'self.connection.commit().await?;'),
     ]),
     Mutant("15b", "the window floor is ignored", "claims::", [
-        (CLAIM, "(context.now - policy.retention).max(policy.window_floor)", "context.now - policy.retention"),
+        (CLAIM, "(context.now - context.policy.retention).max(context.policy.window_floor)", "context.now - context.policy.retention"),
     ]),
     Mutant("C1", "a worker without a session refuses, though another one has a session", "availability::one_lost", [
         ("src/ledger/claims/worker.rs", "        shared.live_workers.none_for(NO_SESSION_MAX).await;\n", ""),
@@ -699,7 +700,7 @@ MUTANTS = [
         ("src/store/schema.rs", "if self.version < known {", "if self.version != known {"),
     ]),
     Mutant("S30", "sessions for claims wait as long as the others", "trust::", [
-        (CONNECT, "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (settings.lock_wait, HOT_STATEMENT_TIMEOUT),", "Purpose::Claims | Purpose::Heartbeat | Purpose::Waits => (settings.lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT)),"),
+        (CONNECT, "            (settings.lock_wait, HOT_STATEMENT_TIMEOUT)", "            (settings.lock_wait.max(LOCK_TIMEOUT), HOT_STATEMENT_TIMEOUT.max(STATEMENT_TIMEOUT))"),
     ]),
     Mutant("P19", "a start reads policies and retentions of different moments", "policies::", [
         ("src/ledger/policies/in_force.rs", "    if session.policy_book().policy_epoch().await? != epoch {\n        return Ok(None);\n    }\n", ""),
@@ -994,7 +995,7 @@ MUTANTS = [
         (LITE_STATEMENTS, "WHERE key IS NOT NULL AND {is_same}", "WHERE key IS NOT NULL"),
     ]),
     Mutant("L47", "completions at once take meta for what it was", "stores::", [
-        (LITE_STATEMENTS, " = 'integer' AND {is_same}\nON CONFLICT", " = 'integer'\nON CONFLICT"),
+        (LITE_STATEMENTS, "e.body IS NULL AND {is_same}\nON CONFLICT", "e.body IS NULL\nON CONFLICT"),
     ]),
     Mutant("L48", "replacements at once take meta for what it was", "stores::", [
         (LITE_STATEMENTS, "WHERE e.version = r.version - 1 AND {is_same}", "WHERE e.version = r.version - 1"),
@@ -1441,7 +1442,7 @@ MUTANTS = [
         ("src/server/supervisor.rs", "(within / 2)", "(within * 2)"),
     ]),
     Mutant("Z1", "a demanded age is not asked for", "demands::", [
-        (PRECONDITIONS, "policy.occurred_at == OccurredAtMode::Require && claim", "false && claim"),
+        (PRECONDITIONS, "policy.occurred_at == OccurredAtMode::Require && occurred_at", "false && occurred_at"),
     ]),
     Mutant("Z2", "a server that demands stated windows takes a policy without", "demands::", [
         ("src/ledger/policies/set.rs", "live.window_required && policy", "false && policy"),
@@ -1777,7 +1778,7 @@ MUTANTS = [
         ("src/store/sqlite/unfinished_file.rs", "        if geteuid().is_root() {\n            chown", "        if geteuid().is_root() || old.is_dir() {\n            chown"),
     ]),
     Mutant("RS6", "a row whose attempts are no number is completed", "damaged::", [
-        ("src/store/sqlite/entry_statements.rs", "\" AND typeof(e.attempts) = 'integer' AND {is_same}", "\" AND {is_same}"),
+        ("src/store/sqlite/entry_statements.rs", "\" AND typeof(e.attempts) = 'integer' AND e.body", "\" AND e.body"),
     ]),
     Mutant("K20", "an answer is given without a second look at the file", "store::sqlite::file", [
         ("src/store/sqlite/file.rs", "let there = done.is_err() || file.location.check(opened.wal.as_deref()).is_ok();", "let there = true;"),
@@ -1840,7 +1841,7 @@ MUTANTS = [
         ("src/cli/policy/mistakes.rs", "sources * 2 > sample", "sources > sample"),
     ]),
     Mutant("K68", "the publication for a standby leaves a table out", "schema::replication", [
-        ("docs/postgres.md", "ledger.replay_runs, ledger.holds;", "ledger.replay_runs;"),
+        ("docs/postgres.md", "    ledger.messages, ledger.handouts;", "    ledger.messages;"),
     ]),
     Mutant("K69", "the publication for readers carries the heartbeats", "schema::replication", [
         ("docs/postgres.md", "CREATE PUBLICATION ledger_entries FOR TABLE ledger.entries;", "CREATE PUBLICATION ledger_entries FOR TABLE ledger.entries, ledger.meta;"),
@@ -2509,5 +2510,74 @@ MUTANTS = [
     Mutant("CR1", "a closed run goes on until the server reads the clock again", "replays", [
         ("src/domain/replay.rs", "let end = if self.closed_at.is_some() { StoreTime(0) } else { self.ends_at };",
          "let end = self.end();"),
+    ]),
+    Mutant("IN1", "a message that was given up is acknowledged", "inbox::store_table", [
+        ("src/domain/inbox.rs", "            | StoreVerdict::Completed { .. } => Advice::Ack,\n            StoreVerdict::Failed { .. }\n            | StoreVerdict",
+         "            | StoreVerdict::Completed { .. }\n            | StoreVerdict::Failed { .. } => Advice::Ack,\n            StoreVerdict"),
+    ]),
+    Mutant("IN2", "a message that is attached does not pin its fingerprint", "inbox::store_table", [
+        ("src/domain/inbox.rs", "if context.policy.fingerprint != FingerprintMode::Ignore && !is_pinned {", "if before.is_none() && !is_pinned {"),
+    ]),
+    Mutant("IN3", "a suspect travels with its neighbours", "inbox::next", [
+        ("src/domain/hand_out.rs", "let is_alone = due.entry.is_suspect(reading.now);", "let is_alone = false;"),
+    ]),
+    Mutant("IN4", "a message larger than bytes_max is never handed out", "inbox::next", [
+        ("src/domain/hand_out.rs", "if !is_first && (is_alone || !fits) {", "if !fits || (!is_first && is_alone) {"),
+    ]),
+    Mutant("IN5", "a repeat is handed out other messages", "inbox::next", [
+        ("src/store/postgres/inbox_statements.rs", "LEFT JOIN ledger.handouts h ON h.claim_id = ANY (ARRAY[$1::uuid])", "LEFT JOIN ledger.handouts h ON h.claim_id = ANY (ARRAY[$1::uuid]) AND false"),
+        ("src/store/sqlite/inbox_statements.rs", "FROM handouts WHERE claim_id = ?1", "FROM handouts WHERE claim_id = ?1 AND false"),
+    ]),
+    Mutant("IN6", "a repeat is handed out a message whose effect was announced", "inbox::next", [
+        ("src/domain/hand_out.rs", "        if due.entry.effect_started {\n            return None;\n        }\n", ""),
+        ("src/domain/claim.rs", "        if entry.effect_started {\n            return closed(entry);\n        }\n        if !entry.lease_over(now) {", "        if !entry.lease_over(now) {"),
+    ]),
+    Mutant("IN7", "a handout demands what its Store has had", "inbox::next", [
+        ("src/domain/preconditions.rs", "(!claim.handed_out).then(demanded).flatten()", "demanded()"),
+    ]),
+    Mutant("IN8", "another caller takes over a handout", "inbox::next", [
+        ("src/ledger/inbox/look.rs", "        && before.owner == claim.owner;", ";"),
+        ("src/domain/entry.rs", "pub fn is_claim_of(&self, claimant: &Claimant) -> bool {", "pub fn is_claim_of(&self, claimant: &Claimant) -> bool {\n        let claimant = &Claimant { owner: self.claimant.as_ref().map(|one| one.owner.clone()).unwrap_or_default(), ..claimant.clone() };"),
+    ]),
+    Mutant("IN9", "the message of an earlier life keeps a Store from its key", "stores::inbox", [
+        ("src/store/postgres/inbox_statements.rs", "    ON CONFLICT (key) DO UPDATE SET generation = excluded.generation, stored_at = excluded.stored_at,\n        bytes = excluded.bytes, message = excluded.message", "    "),
+        ("src/store/sqlite/inbox_statements.rs", "\nON CONFLICT (key) DO UPDATE SET generation = excluded.generation, stored_at = excluded.stored_at,\n    bytes = excluded.bytes, message = excluded.message", ""),
+    ]),
+    Mutant("IN10", "an erasure takes the message of a later life", "stores::inbox", [
+        ("src/store/postgres/inbox_statements.rs", "WHERE m.key = ANY (ARRAY[x.key]) AND m.generation < x.version", "WHERE m.key = ANY (ARRAY[x.key])"),
+        ("src/store/sqlite/inbox_statements.rs", "DELETE FROM messages WHERE key = ?1 AND generation <= ?2", "DELETE FROM messages WHERE key = ?1 AND ?2 = ?2"),
+    ]),
+    Mutant("IN11", "a message is stored by policies that may have changed since", "stores::inbox", [
+        ("src/store/postgres/inbox_statements.rs", "AND now <= $2 AND now >= $3", "AND $2 = $2 AND now >= $3"),
+        ("src/store/sqlite/inbox.rs", "if reading.now > until || withheld", "if withheld"),
+    ]),
+    Mutant("IN12", "messages are handed out by policies that may have changed since", "stores::inbox", [
+        ("src/store/postgres/inbox.rs", "let (entries, until): (Vec<Entry>, Vec<StoreTime>) = choice.writes.iter().cloned().unzip();", "let (entries, until): (Vec<Entry>, Vec<StoreTime>) = choice.writes.iter().map(|one| (one.0.clone(), StoreTime::MAX)).unzip();"),
+        ("src/store/sqlite/inbox.rs", "choice.writes.iter().any(|(_, until)| *until < reading.now)", "choice.writes.iter().any(|(_, until)| *until < reading.now && false)"),
+    ]),
+    Mutant("IN13", "a file of policies switches the inbox on", "server::config::policies", [
+        ("src/server/config/policies.rs", "if args.inbox == Some(true) {", "if false {"),
+    ]),
+    Mutant("IN14", "the completion of a stored message never erases it", "inbox::", [
+        ("src/store/postgres/entry_statements.rs", '" AND e.body IS NULL\nRETURNING', '"\nRETURNING'),
+        ("src/store/sqlite/entry_statements.rs", " AND e.body IS NULL AND {is_same}", " AND {is_same}"),
+    ]),
+    Mutant("IN15", "a kept message expires with its entry", "proof::differential", [
+        ("src/domain/retention.rs", "if entry.body == Some(Body::Kept) => {", "if entry.body == Some(Body::Kept) && entry.attempts > 0 => {"),
+    ]),
+    Mutant("IN16", "the cursor passes messages that become due", "ledger::inbox::cursor", [
+        ("src/ledger/inbox/cursor.rs", "let latest = DuePlace { at: clock - BEHIND, ..DuePlace::default() };", "let latest = DuePlace { at: clock, ..DuePlace::default() };"),
+    ]),
+    Mutant("IN17", "the cursor stays where it was on another session", "ledger::inbox::cursor", [
+        ("src/ledger/inbox/cursor.rs", "if session != self.session || self.returns_at", "if self.returns_at"),
+    ]),
+    Mutant("IN18", "the backlog of a consumer is not bounded by age", "inbox::store_table", [
+        ("src/ledger/inbox/backlog.rs", "policy.backlog_max_age > Span::ZERO && now.max(looked) - due > policy.backlog_max_age", "now.max(looked) < due"),
+    ]),
+    Mutant("IN19", "who may claim may store", "identity::matrix::rights", [
+        ("src/identity/rpcs.rs", '("Store", Right::Store)', '("Store", Right::Claim)'),
+    ]),
+    Mutant("IN20", "a redrive without the fingerprint hands out the message that had it", "inbox::next", [
+        ("src/domain/operate.rs", "        next.body = entry.body.map(|_| Body::Erased);\n", ""),
     ]),
 ]

@@ -169,6 +169,8 @@ pub(super) fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry>
         result: Bytes::new(),
         unpinned: false,
         result_dropped: false,
+        body: None,
+        erase_at: None,
         retain_until: None,
         created_at: granted_at,
         updated_at: granted_at,

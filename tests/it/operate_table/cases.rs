@@ -154,6 +154,8 @@ pub(super) fn entry(case: &Case) -> Option<Entry> {
         result: if state == State::Completed { Bytes::from_static(b"first") } else { Bytes::new() },
         unpinned: false,
         result_dropped: false,
+        body: None,
+        erase_at: None,
         retain_until: Some(NOW + Span::from_days(2)),
         created_at: lease_until - LEASE,
         updated_at: lease_until - Span::from_secs(9),

@@ -44,6 +44,8 @@ pub(super) fn admitted() -> Entry {
         result: Bytes::new(),
         unpinned: false,
         result_dropped: false,
+        body: None,
+        erase_at: None,
         retain_until: Some(NOW + Span::from_days(50)),
         created_at: NOW,
         updated_at: NOW,

@@ -11,7 +11,7 @@ use crate::harness::pki::Pki;
 type Sample = (&'static str, [&'static str; 3]);
 
 /// Settings that may be set together. `FOLDER` stands for a folder that exists.
-const TOGETHER: [Sample; 59] = [
+const TOGETHER: [Sample; 61] = [
     ("listen", ["10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3"]),
     ("admin_listen", ["10.0.0.1:4", "10.0.0.2:5", "10.0.0.3:6"]),
     ("http_listen", ["10.0.0.1:7", "10.0.0.2:8", "10.0.0.3:9"]),
@@ -44,6 +44,8 @@ const TOGETHER: [Sample; 59] = [
     ("queue_max", ["9001", "9002", "9003"]),
     ("queue_bytes_max", ["70000001", "70000002", "70000003"]),
     ("batch_max", ["101", "102", "103"]),
+    ("inbox_sessions", ["2", "3", "4"]),
+    ("inbox_bytes_max", ["20000001", "20000002", "20000003"]),
     ("purge_batch", ["101", "102", "103"]),
     ("purge_every", ["11s", "12s", "13s"]),
     ("count_every", ["2m", "3m", "4m"]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_ledger::domain::{Key, Span};
 use idempotency_ledger::proto;
 
-use super::{closes, creates, in_run, replayed, seconds, server, set, settle, stored, told};
+use super::{answered, closes, creates, in_run, replayed, seconds, server, set, settle, stored};
 use crate::harness::details::{acquired, claim, fields, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, START, Served, Setup, TestServer, replica};
@@ -59,7 +59,7 @@ async fn runs_are_shared_between_principals(kind: Kind) {
     assert_eq!(server.at.number(counting).await, 7_501 - 1_000, "a thousand at a time");
     let with_entries = format!("{counting} AND name = 'r1'");
     assert_eq!(server.at.number(&with_entries).await, 1, "one with entries counts on");
-    assert_eq!(told(&mut server, replayed("r1", "2")).await, "REPLAY_RUN_CLOSED");
+    assert_eq!(answered(&mut server, replayed("r1", "2")).await, "REPLAY_RUN_CLOSED");
     server.stop().await;
 }
 
@@ -206,9 +206,12 @@ async fn a_shorter_retention_ends_a_run_for_ever(kind: Kind) {
     for days in [1, 2, 40] {
         server.at.set_clock(START + Span::from_days(days) + Span::from_secs(1)).await;
         server.at.until_purged().await;
-        let told = told(&mut server, replayed("r", "1")).await;
-        assert!(["ADVICE_ACK", "REPLAY_RUN_CLOSED"].contains(&told.as_str()), "granted twice: {told}");
-        assert_eq!(super::told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+        let answered = answered(&mut server, replayed("r", "1")).await;
+        assert!(
+            ["ADVICE_ACK", "REPLAY_RUN_CLOSED"].contains(&answered.as_str()),
+            "granted twice: {answered}"
+        );
+        assert_eq!(super::answered(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
     }
     purging.stop().await;
     server.stop().await;
@@ -230,7 +233,7 @@ async fn a_run_never_ends_in_the_past(kind: Kind) {
         (changed.micros(), false),
         "over from now on, and not before"
     );
-    assert_eq!(told(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
+    assert_eq!(answered(&mut server, replayed("r", "2")).await, "REPLAY_RUN_CLOSED");
     let setup = Setup { purge_every: Duration::from_millis(20), ..Setup::default() };
     let purging = Served::start(Arc::clone(&server.at.store), setup).await;
     // One retention and an hour after that the purge takes what is left of the run.
@@ -305,7 +308,7 @@ async fn the_purge_takes_all_of_a_run_that_is_past_and_nothing_live(kind: Kind) 
     };
     tokio::time::timeout(Duration::from_secs(60), swept).await.expect("the run is swept");
     let closed = async {
-        while told(&mut server, replayed("r", "held")).await != "REPLAY_RUN_CLOSED" {
+        while answered(&mut server, replayed("r", "held")).await != "REPLAY_RUN_CLOSED" {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };

@@ -59,6 +59,7 @@ fn claim(before: &Entry, print: &'static [u8], now: StoreTime) -> (Verdict, Entr
         fingerprint: Bytes::from_static(print),
         occurred_at: None,
         traceparent: String::new(),
+        handed_out: false,
     };
     let (reply, after) = step(before, &Command::Claim(claim), now);
     let Reply::Verdict(verdict) = reply else { panic!("{reply:?}") };

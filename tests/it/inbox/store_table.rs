@@ -1,0 +1,271 @@
+//! Store, row by row: docs/contract.md, section 15.
+
+use idempotency_ledger::domain::Policy;
+use idempotency_ledger::proto::{self, Advice, FailureKind};
+
+use super::{answered, inbox, message, next, seconds, server, server_with, stored};
+use crate::harness::details::{acquired, claim, fields, key, refusal};
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, Setup, TestServer};
+
+on_both_stores!(
+    store_is_answered_by_the_state_of_the_entry,
+    other_fingerprint_is_a_mismatch,
+    old_message_without_an_entry_is_outside_the_window,
+    consumer_without_an_inbox_is_refused,
+    faulty_message_names_field_and_limit,
+    batch_is_answered_item_by_item,
+    full_backlog_is_refused_and_heals,
+    erased_message_comes_back_with_a_new_delivery,
+);
+
+async fn answer_to(server: &mut TestServer, request: proto::StoreRequest) -> (String, Advice) {
+    answered(&server.client.store(request).await.unwrap().into_inner())
+}
+
+async fn held(server: &mut TestServer, id: &str) -> i64 {
+    acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner()).token
+}
+
+async fn failed(server: &mut TestServer, id: &str, kind: FailureKind) {
+    let token = held(server, id).await;
+    let request = proto::FailRequest {
+        key: key("c", id),
+        token,
+        kind: kind.into(),
+        error: "broken".into(),
+        ..Default::default()
+    };
+    server.client.fail(request).await.unwrap();
+}
+
+async fn store_is_answered_by_the_state_of_the_entry(kind: Kind) {
+    let mut server = server(kind).await;
+    held(&mut server, "in progress").await;
+    failed(&mut server, "retryable", FailureKind::Retryable).await;
+    failed(&mut server, "terminal", FailureKind::Terminal).await;
+    failed(&mut server, "parked", FailureKind::Park).await;
+    let token = held(&mut server, "released").await;
+    let request = proto::ReleaseRequest { key: key("c", "released"), token, ..Default::default() };
+    server.client.release(request).await.unwrap();
+    let token = held(&mut server, "completed").await;
+    let request = proto::CompleteRequest { key: key("c", "completed"), token, ..Default::default() };
+    server.client.complete(request).await.unwrap();
+    // The id, the first answer with its advice, and that of a repeat.
+    for (id, first, again, advice) in [
+        ("absent", "stored RECEIVED", "already_stored RECEIVED", Advice::Ack),
+        ("in progress", "stored IN_PROGRESS", "already_stored IN_PROGRESS", Advice::Ack),
+        ("retryable", "stored FAILED_RETRYABLE", "already_stored FAILED_RETRYABLE", Advice::Ack),
+        ("released", "stored RECEIVED", "already_stored RECEIVED", Advice::Ack),
+        ("parked", "stored PARKED", "already_stored PARKED", Advice::Ack),
+        ("completed", "completed", "completed", Advice::Ack),
+        ("terminal", "failed broken", "failed broken", Advice::DeadLetter),
+    ] {
+        assert_eq!(answer_to(&mut server, message(id)).await, (first.to_owned(), advice), "{id}");
+        let request = message(id);
+        let response = server.client.store(request).await.unwrap().into_inner();
+        assert_eq!(answered(&response), (again.to_owned(), advice), "{id} again");
+        if let Some(proto::store_response::Verdict::AlreadyStored(it)) = response.verdict {
+            assert!(it.stored_at.is_some(), "{id}");
+        }
+    }
+    server.stop().await;
+}
+
+async fn other_fingerprint_is_a_mismatch(kind: Kind) {
+    let mut server = server(kind).await;
+    let with =
+        |id: &str, digest: u8| proto::StoreRequest { fingerprint: vec![digest; 32].into(), ..message(id) };
+    assert_eq!(answer_to(&mut server, with("1", 1)).await.0, "stored RECEIVED");
+    assert_eq!(answer_to(&mut server, with("1", 1)).await.0, "already_stored RECEIVED");
+    assert_eq!(
+        answer_to(&mut server, with("1", 2)).await,
+        ("fingerprint_mismatch".into(), Advice::DeadLetter)
+    );
+    // A claim without a fingerprint was first: the message pins it.
+    held(&mut server, "2").await;
+    assert_eq!(answer_to(&mut server, with("2", 1)).await.0, "stored IN_PROGRESS");
+    assert_eq!(answer_to(&mut server, with("2", 2)).await.0, "fingerprint_mismatch");
+    server.stop().await;
+}
+
+async fn old_message_without_an_entry_is_outside_the_window(kind: Kind) {
+    let mut server = server(kind).await;
+    let made = |seconds: i64| Some(prost_types::Timestamp { seconds: 1_780_000_000 - seconds, nanos: 0 });
+    const WEEK: i64 = 7 * 86_400;
+    for (id, occurred_at, word) in [
+        ("young", made(WEEK - 1), "stored RECEIVED"),
+        ("old", made(WEEK), "outside_window"),
+        ("without", None, "stored RECEIVED"),
+    ] {
+        let request = proto::StoreRequest { occurred_at, ..message(id) };
+        let (found, advice) = answer_to(&mut server, request).await;
+        assert_eq!(found, word, "{id}");
+        assert_eq!(advice == Advice::DeadLetter, word == "outside_window");
+    }
+    server.stop().await;
+}
+
+async fn consumer_without_an_inbox_is_refused(kind: Kind) {
+    let mut server = server(kind).await;
+    let request = proto::StoreRequest { key: key("plain", "1"), ..message("1") };
+    let refused = server.client.store(request).await.unwrap_err();
+    let refusal = refusal(&refused);
+    assert_eq!((refusal.reason.as_str(), refusal.advice.as_str()), ("INBOX_OFF", "RETRY_LATER"));
+    server.stop().await;
+}
+
+async fn faulty_message_names_field_and_limit(kind: Kind) {
+    let mut server = server(kind).await;
+    let with = |change: fn(&mut proto::Message)| {
+        let mut request = message("1");
+        change(request.message.as_mut().unwrap());
+        request
+    };
+    let header =
+        |name: usize, value: usize| proto::Header { name: "n".repeat(name), value: vec![0; value].into() };
+    let many = (0..65).map(|_| header(1, 1)).collect();
+    let mut of_many = message("1");
+    of_many.message.as_mut().unwrap().headers = many;
+    let mut of_large = message("1");
+    of_large.message.as_mut().unwrap().headers = vec![header(1, 16_384)];
+    let mut of_nameless = message("1");
+    of_nameless.message.as_mut().unwrap().headers = vec![header(0, 1), header(257, 1)];
+    for (request, field, advice) in [
+        (with(|it| it.payload = vec![0; (256 << 10) + 1].into()), "message.payload", "DEAD_LETTER"),
+        (of_many, "message.headers", "DEAD_LETTER"),
+        (of_large, "message.headers", "DEAD_LETTER"),
+        (of_nameless, "message.headers[0].name", "DEAD_LETTER"),
+        (with(|it| it.topic = "t".repeat(257)), "message.topic", "DEAD_LETTER"),
+        (with(|it| it.message_key = vec![0; 513].into()), "message.message_key", "DEAD_LETTER"),
+        (with(|it| it.event_version = "v".repeat(129)), "message.event_version", "DEAD_LETTER"),
+        (with(|it| it.content_type = "a\n".into()), "message.content_type", "DEAD_LETTER"),
+        (proto::StoreRequest { message: None, ..message("1") }, "message", "RETRY_LATER"),
+        (
+            proto::StoreRequest { fingerprint: vec![0; 65].into(), ..message("1") },
+            "fingerprint",
+            "RETRY_LATER",
+        ),
+        (proto::StoreRequest { key: None, ..message("1") }, "key", "RETRY_LATER"),
+    ] {
+        let refused = server.client.store(request).await.unwrap_err();
+        assert_eq!(fields(&refused)[0], field);
+        assert_eq!(refusal(&refused).advice, advice, "{field}");
+    }
+    let largest = with(|it| it.payload = vec![7; 256 << 10].into());
+    assert_eq!(answer_to(&mut server, largest).await.0, "stored RECEIVED");
+    let mut of_run = message("2");
+    of_run.key.as_mut().unwrap().replay_run = "r".into();
+    assert_eq!(fields(&server.client.store(of_run).await.unwrap_err()), ["key.replay_run"]);
+    for (request, field) in [
+        (proto::ClaimNextRequest { claim_id: String::new(), ..next(1) }, "claim_id"),
+        (proto::ClaimNextRequest { claim_id: "x".into(), ..next(1) }, "claim_id"),
+        (proto::ClaimNextRequest { consumer: String::new(), ..next(1) }, "consumer"),
+        (proto::ClaimNextRequest { owner: "o".repeat(129), ..next(1) }, "owner"),
+        (next(1_001), "max"),
+        (next(-1), "max"),
+        (proto::ClaimNextRequest { bytes_max: 3_670_017, ..next(1) }, "bytes_max"),
+    ] {
+        assert_eq!(fields(&server.client.claim_next(request).await.unwrap_err()), [field]);
+    }
+    server.stop().await;
+}
+
+async fn batch_is_answered_item_by_item(kind: Kind) {
+    let mut server = server(kind).await;
+    stored(&mut server, "before").await;
+    let requests = vec![
+        message("1"),
+        message("before"),
+        message("1"),
+        proto::StoreRequest { key: key("plain", "1"), ..message("1") },
+        proto::StoreRequest { message: None, ..message("2") },
+        message("3"),
+    ];
+    let response = server.client.batch_store(proto::BatchStoreRequest { requests }).await;
+    let words: Vec<String> =
+        response.unwrap().into_inner().responses.iter().map(|one| answered(one).0).collect();
+    assert_eq!(
+        words,
+        [
+            "stored RECEIVED",
+            "already_stored RECEIVED",
+            "already_stored RECEIVED",
+            "rejected ERROR_REASON_INBOX_OFF",
+            "rejected ERROR_REASON_INVALID_FIELD",
+            "stored RECEIVED",
+        ]
+    );
+    let requests = (0..1_001).map(|id| message(&id.to_string())).collect();
+    let refused = server.client.batch_store(proto::BatchStoreRequest { requests }).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "TOO_MANY_ITEMS");
+    let requests: Vec<_> = (0..1_000).map(|id| message(&format!("many {id}"))).collect();
+    let response = server.client.batch_store(proto::BatchStoreRequest { requests }).await.unwrap();
+    assert!(response.into_inner().responses.iter().all(|one| answered(one).0 == "stored RECEIVED"));
+    server.stop().await;
+}
+
+async fn full_backlog_is_refused_and_heals(kind: Kind) {
+    let policy = Policy { backlog_max_age: seconds(3_600), ..inbox() };
+    let setup = || Setup::default().with("c", policy.clone());
+    let mut server = server_with(kind, setup()).await;
+    stored(&mut server, "1").await;
+    server.advance(seconds(3_601)).await;
+    // What a server read of the backlog before is good for ten seconds: another one reads it now.
+    let mut other =
+        crate::harness::server::Served::start(std::sync::Arc::clone(&server.at.store), setup()).await;
+    let refused = other.client.store(message("2")).await.unwrap_err();
+    let refusal = refusal(&refused);
+    assert_eq!((refusal.reason.as_str(), refusal.advice.as_str()), ("BACKLOG_FULL", "RETRY_LATER"));
+    let known = other.client.store(message("1")).await.unwrap().into_inner();
+    assert_eq!(answered(&known).0, "already_stored RECEIVED", "a kept message is acknowledged");
+    let handed = other.client.claim_next(next(1)).await.unwrap().into_inner();
+    assert_eq!(handed.messages.len(), 1);
+    other.stop().await;
+    let mut healed =
+        crate::harness::server::Served::start(std::sync::Arc::clone(&server.at.store), setup()).await;
+    let response = healed.client.store(message("2")).await.unwrap().into_inner();
+    assert_eq!(answered(&response).0, "stored RECEIVED");
+    healed.stop().await;
+    server.stop().await;
+    // All messages together.
+    let setup = Setup { inbox_bytes_max: 200, ..Setup::default().with("c", inbox()) };
+    let mut server = server_with(kind, setup.clone()).await;
+    for id in ["1", "2", "3"] {
+        stored(&mut server, id).await;
+    }
+    let mut other =
+        crate::harness::server::Served::start(std::sync::Arc::clone(&server.at.store), setup).await;
+    let refused = other.client.store(message("4")).await.unwrap_err();
+    assert_eq!(crate::harness::details::refusal(&refused).reason, "BACKLOG_FULL");
+    other.stop().await;
+    server.stop().await;
+}
+
+async fn erased_message_comes_back_with_a_new_delivery(kind: Kind) {
+    let setup =
+        Setup { purge_every: std::time::Duration::from_millis(100), ..Setup::default().with("c", inbox()) };
+    let mut server = server_with(kind, setup).await;
+    stored(&mut server, "1").await;
+    let read = |reason: &str| proto::GetMessageRequest { key: key("c", "1"), reason: reason.into() };
+    let shown = server.admin.get_message(read("an audit")).await.unwrap().into_inner();
+    assert_eq!(shown.message, message("1").message);
+    let handed = server.client.claim_next(next(1)).await.unwrap().into_inner();
+    let token = handed.messages[0].acquired.as_ref().unwrap().token;
+    let request = proto::CompleteRequest { key: key("c", "1"), token, ..Default::default() };
+    server.client.complete(request).await.unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        let request = proto::GetEntryRequest { key: key("c", "1"), ..Default::default() };
+        let entry = server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap();
+        if entry.message_state() == proto::MessageState::Erased {
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "it is never erased");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let gone = server.admin.get_message(read("again")).await.unwrap_err();
+    assert_eq!(refusal(&gone).reason, "ENTRY_NOT_FOUND");
+    assert_eq!(answer_to(&mut server, message("1")).await.0, "completed");
+    server.stop().await;
+}
