@@ -247,10 +247,8 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         Time::Expired => now - LEASE - GRACE - Span::from_secs(1),
         Time::HoldOver => now - HOLD - Span::from_secs(1),
     };
-    let state = state(case);
-    let closed_by = closed_by(case.was);
-    let claimant =
-        Claimant { claim_id: Uuid::from_u128(7), principal: "anonymous".into(), owner: "w".into() };
+    let (state, closed_by) = (state(case), closed_by(case.was));
+    let holder = Claimant { claim_id: Uuid::from_u128(7), principal: "anonymous".into(), owner: "w".into() };
     Some(Entry {
         key: key(case, number),
         version: 1,
@@ -259,7 +257,7 @@ fn entry(case: &Case, number: usize, now: StoreTime) -> Option<Entry> {
         closed_by,
         closed_at: (closed_by != ClosedBy::Open).then_some(now),
         parked_at: matches!(state, State::Parked(_)).then_some(now),
-        claimant: (closed_by != ClosedBy::Operator).then_some(claimant),
+        claimant: (closed_by != ClosedBy::Operator).then_some(holder),
         granted_at,
         lease_until: granted_at + LEASE,
         grace: GRACE,

@@ -19,6 +19,9 @@ use crate::store::{EntryWithMessage, Fault, InsertOutcome, Loaded, Session, Stor
 
 /// How often a Store may lose a race before it is refused.
 const ROUNDS_MAX: usize = 16;
+/// How often the statements of one batch may be halved: enough to find one row among a thousand, twice. A locked row takes
+/// `lock_wait` each time.
+const HALVINGS_MAX: usize = 20;
 
 /// A Store that is not answered yet.
 struct Pending {
@@ -41,12 +44,14 @@ pub(super) struct StoreBatch<'a> {
     again: Vec<Pending>,
     /// The session cannot be used any more.
     broken: bool,
+    /// How often statements may still be halved.
+    halvings: usize,
 }
 
 impl<'a> StoreBatch<'a> {
     pub(super) fn new(inbox: &'a Inbox, session: &'a mut dyn Session) -> StoreBatch<'a> {
         let policies = inbox.shared.policies.snapshot();
-        StoreBatch { inbox, session, policies, again: Vec::new(), broken: false }
+        StoreBatch { inbox, session, policies, again: Vec::new(), broken: false, halvings: HALVINGS_MAX }
     }
 
     /// Answers all of them; returns whether the session can still be used.
@@ -187,7 +192,7 @@ impl<'a> StoreBatch<'a> {
                 Err(StoreError::NotApplied(Fault::ClockBehind)) => {
                     known.extend(part.into_iter().map(|(one, _)| one))
                 }
-                Err(error) if is_of_one_row(&error) && part.len() > 1 => {
+                Err(error) if self.may_halve(&error, part.len()) => {
                     let half = part.split_off(part.len() / 2);
                     work.extend([half, part]);
                 }
@@ -277,7 +282,7 @@ impl<'a> StoreBatch<'a> {
                         }
                     }
                 }
-                Err(error) if is_of_one_row(&error) && part.len() > 1 => {
+                Err(error) if self.may_halve(&error, part.len()) => {
                     let half = part.split_off(part.len() / 2);
                     work.extend([half, part]);
                 }
@@ -304,6 +309,17 @@ impl<'a> StoreBatch<'a> {
             }
             Err(error) => self.not_read(kept.into_iter().map(|(one, _)| one).collect(), &error),
         }
+    }
+
+    /// Whether a statement with this many rows is halved after this error: one row may have failed it for all.
+    fn may_halve(&mut self, error: &StoreError, rows: usize) -> bool {
+        let is_of_one_row = matches!(
+            error,
+            StoreError::NotApplied(Fault::Permanent(_) | Fault::TimedOut(_) | Fault::Locked(_))
+        );
+        let may = is_of_one_row && rows > 1 && self.halvings > 0;
+        self.halvings -= usize::from(may);
+        may
     }
 
     /// A message is durable: a worker of its consumer may take it.
@@ -343,11 +359,6 @@ impl<'a> StoreBatch<'a> {
 
 fn with_message(one: &Pending, entry: Entry) -> EntryWithMessage {
     EntryWithMessage { entry, message: one.job.request.message.clone() }
-}
-
-/// Whether one row may fail the statement for all: it is halved until that row is alone.
-fn is_of_one_row(error: &StoreError) -> bool {
-    matches!(error, StoreError::NotApplied(Fault::Permanent(_) | Fault::TimedOut(_) | Fault::Locked(_)))
 }
 
 /// The first Store of each key, sorted by key; and the others, for the next round.

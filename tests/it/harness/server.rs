@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use idempotency_ledger::domain::{ClockLimits, Entry, Key, Reading, Span, StoreTime};
-use idempotency_ledger::ledger::{InboxOptions, Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
+use idempotency_ledger::ledger::{Ledger, LedgerOptions, Policies, PurgeOptions, adopt};
 use idempotency_ledger::metrics::Metrics;
 use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
@@ -243,13 +243,7 @@ impl Served {
                 ..PurgeOptions::default()
             },
             waits: setup.waits,
-            inbox: InboxOptions {
-                sessions: setup.inbox_sessions,
-                bytes_max: setup.inbox_bytes_max,
-                queue_max: setup.queue_max,
-                queue_bytes_max: setup.queue_bytes_max,
-                waits: setup.waits,
-            },
+            inbox: setup.inbox(),
         };
         let ledger = Ledger::start(store, policies, in_force, options, Metrics::new().unwrap());
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();

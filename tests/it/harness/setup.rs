@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use idempotency_ledger::domain::Policy;
 use idempotency_ledger::identity::{Guard, Trust};
-use idempotency_ledger::ledger::{PurgeOptions, WaitBounds};
+use idempotency_ledger::ledger::{InboxOptions, PurgeOptions, WaitBounds};
 use idempotency_ledger::rpc::{ConnectionLimits, Hosts, Limits, PrincipalLimits};
 
 /// How a test's server differs from the usual one.
@@ -80,5 +80,15 @@ impl Setup {
         policy.validate().unwrap();
         self.own.insert(consumer.to_owned(), policy);
         self
+    }
+
+    pub(super) fn inbox(&self) -> InboxOptions {
+        InboxOptions {
+            sessions: self.inbox_sessions,
+            bytes_max: self.inbox_bytes_max,
+            queue_max: self.queue_max,
+            queue_bytes_max: self.queue_bytes_max,
+            waits: self.waits,
+        }
     }
 }

@@ -95,10 +95,11 @@ fn fill(from: u64, until: u64, columns: &str) -> String {
     format!(
         "INSERT INTO ledger.entries
             (key, version, token, lease_until, source, terms, attempts, state, cause, closed_by, attention, doubled, id,
-             created_at, consumer)
+             next_at, erase_at, created_at, consumer)
          SELECT md5('k' || i)::uuid, i, i, i, i % 3 + 1, 1, 1,
                 CASE i % 100 WHEN 0 THEN 6 ELSE 2 END, CASE i % 100 WHEN 0 THEN 1 END, 0,
-                CASE i % 100 WHEN 0 THEN 6 END, CASE i % 1000 WHEN 1 THEN true END, 'id-' || i, {columns}
+                CASE i % 100 WHEN 0 THEN 6 END, CASE i % 1000 WHEN 1 THEN true END, 'id-' || i,
+                CASE WHEN i % 2 = 0 THEN i END, CASE WHEN i % 2 = 1 THEN i END, {columns}
          FROM generate_series({from}::bigint, {until}) AS i"
     )
 }
@@ -255,6 +256,17 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("list_open_newest", By::ConditionPlannedAnew, 20, list(last, "{6}")),
         case("list_doubled_oldest", By::ConditionPlannedAnew, 20, list(first, "{}")),
         case("list_doubled_newest", By::ConditionPlannedAnew, 20, list(last, "{}")),
+        // The row, its lock, and where its message would be.
+        case(
+            "inbox_take",
+            By::Condition,
+            8,
+            format!("'name-1', 9223372036854775807, -1, {one_key}, {BATCH}"),
+        ),
+        case("inbox_taken", By::Key, 12, keys.clone()),
+        case("inbox_oldest", By::Condition, 1, "'name-1', 9223372036854775807".to_owned()),
+        case("inbox_next", By::Condition, 1, "'name-1', 20000".to_owned()),
+        case("inbox_erase", By::Condition, 24, format!("{BATCH}")),
         case("doubled", By::ConditionPlannedAnew, 1, "'{name-1}'".to_owned()),
     ]
 }
