@@ -139,6 +139,18 @@ pub(super) const INBOX_HANDED: Family = counter(
     &[],
     "Messages that were handed out, repeats included.",
 );
+pub(super) const INBOX_MESSAGES: Family = gauge(
+    "idempotency_ledger_inbox_messages",
+    &["consumer", "kind"],
+    "Stored messages that are handed out now or later, as last counted, for consumers whose policy has `inbox`. kind: due; later (held \
+     under a lease, or before their next attempt).",
+);
+pub(super) const INBOX_OLDEST_DUE: Family = gauge(
+    "idempotency_ledger_inbox_oldest_due_seconds",
+    &["consumer"],
+    "For how long the oldest stored message of the consumer that can be read has been due, as last counted; 0 if none is due. At \
+     `backlog_max_age` no more are stored.",
+);
 pub(super) const INBOX_MESSAGE_BYTES: Family = gauge(
     "idempotency_ledger_inbox_message_bytes",
     &[],
@@ -434,6 +446,8 @@ pub(super) const ALL: &[Family] = &[
     INBOX_STORES,
     INBOX_HANDOUTS,
     INBOX_HANDED,
+    INBOX_MESSAGES,
+    INBOX_OLDEST_DUE,
     INBOX_MESSAGE_BYTES,
     INBOX_ERASE_LAG,
     WAITERS,

@@ -9,7 +9,7 @@ use prometheus::{Error, Histogram, IntGauge, IntGaugeVec, Registry};
 use super::cardinality::{CardinalityLimit, NamedBy, SeriesCost};
 use super::catalogue::{
     ENTRIES, ENTRIES_COUNTED_AT, ENTRIES_COUNTING, ENTRIES_EXPIRED, ENTRIES_NEAR_EXHAUSTION, ENTRIES_OLDEST,
-    STORED_NAMES,
+    INBOX_MESSAGES, INBOX_OLDEST_DUE, STORED_NAMES,
 };
 use super::labels::OTHER;
 use crate::common::misleading::visible;
@@ -31,6 +31,17 @@ pub(crate) struct Counted {
     pub(crate) oldest: [i64; KINDS.len()],
     pub(crate) expired: i64,
     pub(crate) near_exhaustion: i64,
+    /// `None` if its policy stores no messages.
+    pub(crate) inbox: Option<CountedInbox>,
+}
+
+/// The stored messages of one consumer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CountedInbox {
+    pub(crate) due: i64,
+    pub(crate) later: i64,
+    /// For how long the oldest has been due, in seconds.
+    pub(crate) oldest: i64,
 }
 
 impl Counted {
@@ -39,6 +50,11 @@ impl Counted {
         self.oldest.iter_mut().zip(other.oldest).for_each(|(most, more)| *most = (*most).max(more));
         self.expired += other.expired;
         self.near_exhaustion += other.near_exhaustion;
+        if let Some(more) = other.inbox {
+            let sum = self.inbox.get_or_insert_default();
+            (sum.due, sum.later) = (sum.due + more.due, sum.later + more.later);
+            sum.oldest = sum.oldest.max(more.oldest);
+        }
     }
 }
 
@@ -48,6 +64,8 @@ pub(super) struct Entries {
     oldest: IntGaugeVec,
     expired: IntGaugeVec,
     near_exhaustion: IntGaugeVec,
+    messages: IntGaugeVec,
+    messages_oldest: IntGaugeVec,
     names: IntGaugeVec,
     counted_at: IntGauge,
     counting: Histogram,
@@ -62,6 +80,8 @@ impl Entries {
             oldest: ENTRIES_OLDEST.gauges(registry)?,
             expired: ENTRIES_EXPIRED.gauges(registry)?,
             near_exhaustion: ENTRIES_NEAR_EXHAUSTION.gauges(registry)?,
+            messages: INBOX_MESSAGES.gauges(registry)?,
+            messages_oldest: INBOX_OLDEST_DUE.gauges(registry)?,
             names: STORED_NAMES.gauges(registry)?,
             counted_at: ENTRIES_COUNTED_AT.gauge(registry)?,
             counting: ENTRIES_COUNTING.histograms(registry)?.get_metric_with_label_values::<&str>(&[])?,
@@ -151,6 +171,22 @@ impl Entries {
         KINDS.iter().zip(counted.oldest).for_each(|(kind, age)| set(&self.oldest, &[consumer, kind], age));
         set(&self.expired, &[consumer], counted.expired);
         set(&self.near_exhaustion, &[consumer], counted.near_exhaustion);
+        match counted.inbox {
+            Some(inbox) => {
+                set(&self.messages, &[consumer, "due"], inbox.due);
+                set(&self.messages, &[consumer, "later"], inbox.later);
+                set(&self.messages_oldest, &[consumer], inbox.oldest);
+            }
+            None => self.forget_inbox(consumer),
+        }
+    }
+
+    /// `consumer`: as its label shows it.
+    fn forget_inbox(&self, consumer: &str) {
+        for kind in ["due", "later"] {
+            drop(self.messages.remove_label_values(&[consumer, kind]));
+        }
+        drop(self.messages_oldest.remove_label_values(&[consumer]));
     }
 
     fn forget(&self, consumer: &str) {
@@ -163,12 +199,16 @@ impl Entries {
         }
         drop(self.expired.remove_label_values(&[consumer]));
         drop(self.near_exhaustion.remove_label_values(&[consumer]));
+        self.forget_inbox(consumer);
     }
 }
 
+/// The series of a consumer whose messages are stored: two of `messages`, and the age of the oldest.
+const INBOX_SERIES: usize = 3;
+
 /// The cost of a consumer's series.
 fn needs(name: &str) -> SeriesCost {
-    SeriesCost::of(STATES.len() + KINDS.len() + 2, &[name])
+    SeriesCost::of(STATES.len() + KINDS.len() + 2 + INBOX_SERIES, &[name])
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ pub trait Inbox: Send {
     /// ten. `None` if none is due.
     async fn oldest_due(&mut self, consumer: &str) -> Result<(Reading, Option<StoreTime>), StoreError>;
 
+    /// Counts the messages of this consumer that are due, up to `most`, and the others that will be.
+    async fn count_due(&mut self, consumer: &str, most: i64) -> Result<DueCounts, StoreError>;
+
     /// The bytes of all messages.
     async fn message_bytes(&mut self) -> Result<i64, StoreError>;
 
@@ -205,4 +208,13 @@ pub struct Erased {
     pub oldest_due: Option<StoreTime>,
     /// The clock.
     pub now: StoreTime,
+}
+
+/// The number of messages of a consumer that are handed out now or later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DueCounts {
+    /// Those that are due.
+    pub due: i64,
+    /// Those that are held, or whose next attempt is not due.
+    pub later: i64,
 }

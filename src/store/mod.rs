@@ -43,8 +43,8 @@ pub use entries::{Completion, Done, Entries, Found, InsertOutcome, Inserted, Loa
 pub use error::{Fault, StoreError};
 pub use holds::{HOLD_LEVEL, HoldBook};
 pub use inbox::{
-    Candidate, Choice, Choose, Chosen, Due, DueLook, DuePlace, EntryWithMessage, Erased, HandedOut, Handout,
-    INBOX_LEVEL, Inbox, KeptMessage, MessagePlace,
+    Candidate, Choice, Choose, Chosen, Due, DueCounts, DueLook, DuePlace, EntryWithMessage, Erased,
+    HandedOut, Handout, INBOX_LEVEL, Inbox, KeptMessage, MessagePlace,
 };
 #[doc(hidden)]
 pub use measured::{MeasuredRow, MeasuredRows};

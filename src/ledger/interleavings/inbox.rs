@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::session::DiskSession;
 use crate::domain::{KeyHash, Reading, StoreTime};
 use crate::store::{
-    Choose, DueLook, EntryWithMessage, Erased, HandedOut, Inbox, Inserted, KeptMessage, MessagePlace,
-    StoreError,
+    Choose, DueCounts, DueLook, EntryWithMessage, Erased, HandedOut, Inbox, Inserted, KeptMessage,
+    MessagePlace, StoreError,
 };
 
 #[async_trait]
@@ -33,6 +33,10 @@ impl Inbox for DiskSession {
 
     async fn oldest_due(&mut self, _: &str) -> Result<(Reading, Option<StoreTime>), StoreError> {
         unreachable!("no call stores a message")
+    }
+
+    async fn count_due(&mut self, _: &str, _: i64) -> Result<DueCounts, StoreError> {
+        Ok(DueCounts::default())
     }
 
     async fn message_bytes(&mut self) -> Result<i64, StoreError> {

@@ -10,7 +10,7 @@ use super::handle::Operators;
 use super::read::CountScope;
 use crate::domain::{NameCounts, Namespace, Rejection, State, StoreTime, Summary};
 use crate::ledger::runtime::{Instant, sleep};
-use crate::metrics::{Counted, Metrics};
+use crate::metrics::{Counted, CountedInbox, Metrics};
 
 /// Delay of the first count after the start, when a server has more important work.
 const FIRST: Duration = Duration::from_secs(2);
@@ -64,6 +64,7 @@ type AllCounted = (BTreeMap<String, Counted>, StoreTime, NameCounts);
 async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
     let (mut counted, mut after) = (BTreeMap::new(), String::new());
     let (mut at, mut stored) = (StoreTime(0), NameCounts::default());
+    let policies = operators.policies_here();
     for _ in 0..PAGES_MAX {
         let page = CountScope::ConsumerPage(after.clone(), PAGE);
         let (names, summary) = operators.count(page, COUNTED_MAX).await?;
@@ -76,6 +77,11 @@ async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
             Some(last) if names.len() == PAGE => after.clone_from(last),
             Some(_) | None => break,
         }
+    }
+    for (consumer, one) in counted.iter_mut().filter(|(consumer, _)| policies.of(consumer).inbox) {
+        let backlog = operators.backlog(consumer, COUNTED_MAX).await?;
+        let (due, later) = (backlog.counts.due, backlog.counts.later);
+        one.inbox = Some(CountedInbox { due, later, oldest: backlog.oldest.micros() / 1_000_000 });
     }
     Ok((counted, at, stored))
 }

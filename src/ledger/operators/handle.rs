@@ -12,7 +12,7 @@ use super::long::{LongOperations, OpenOperation, WorkPermit};
 use super::message;
 use super::operation::{self, Operation, StartOperation};
 use super::operator_task::OperatorTask;
-use super::read::{self, Ages, CountScope, Page, Sought};
+use super::read::{self, Ages, Backlog, CountScope, Page, Sought};
 use super::retry::Before;
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::unreadable::{self, DeleteUnreadable};
@@ -102,6 +102,19 @@ impl Operators {
             .reads
             .read(&self.principal, sought, |session, sought| Box::pin(read::get(session, sought)))
             .await
+    }
+
+    /// Counts the stored messages of a consumer, exactly up to `most`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn backlog(&self, consumer: &str, most: i64) -> Result<Backlog, Rejection> {
+        let asked = (consumer.to_owned(), most);
+        let read = self
+            .inner
+            .reads
+            .read(&self.principal, asked, |session, asked| Box::pin(read::backlog(session, asked)));
+        read.await
     }
 
     /// Reads the message of an entry, and records that in the audit first.

@@ -6,7 +6,7 @@ use crate::domain::{
     StoreTime, Summary,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
-use crate::store::Session;
+use crate::store::{DueCounts, Session};
 
 /// Ages, which the store's clock converts to instants.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,4 +94,22 @@ pub(super) async fn get(session: &mut dyn Session, sought: &Sought) -> JobResult
             "this key has no entry: it was never claimed, or it was purged or deleted since",
         )),
     }))
+}
+
+/// The stored messages of a consumer: how many are due, how long the oldest has been due, and how many are handed out later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog {
+    /// Those that are due, and those that are handed out later.
+    pub(crate) counts: DueCounts,
+    /// For how long the oldest that can be read has been due; zero if none is.
+    pub(crate) oldest: Span,
+}
+
+pub(super) async fn backlog(
+    session: &mut dyn Session,
+    (consumer, most): &(String, i64),
+) -> JobResult<Backlog> {
+    let counts = session.inbox().count_due(consumer, *most).await?;
+    let (reading, oldest) = session.inbox().oldest_due(consumer).await?;
+    Ok(Ok(Backlog { counts, oldest: oldest.map_or(Span::ZERO, |due| reading.now - due) }))
 }

@@ -15,8 +15,8 @@ use crate::domain::{Entry, KeyHash, Reading, StoreTime, TOKEN_CLOCK_MAX};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
 use crate::store::inbox::{
-    Candidate, Choose, Due, DueLook, DuePlace, EntryWithMessage, Erased, HandedOut, Handout, Inbox,
-    KeptMessage, MessagePlace,
+    Candidate, Choose, Due, DueCounts, DueLook, DuePlace, EntryWithMessage, Erased, HandedOut, Handout,
+    Inbox, KeptMessage, MessagePlace,
 };
 use crate::store::{Entries as _, Fault, Inserted, StoreError, in_order};
 
@@ -142,6 +142,13 @@ impl Inbox for PgSession {
             }
         }
         Ok((reading, None))
+    }
+
+    async fn count_due(&mut self, consumer: &str, most: i64) -> Result<DueCounts, StoreError> {
+        let query = self.query(sql::INBOX_COUNT).bind(consumer.to_owned()).bind(most);
+        let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
+        let (due, later) = (row.try_get("due").map_err(of_sqlx)?, row.try_get("later").map_err(of_sqlx)?);
+        Ok(DueCounts { due, later })
     }
 
     async fn message_bytes(&mut self) -> Result<i64, StoreError> {

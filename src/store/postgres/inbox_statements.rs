@@ -190,6 +190,18 @@ WHERE e.consumer = (SELECT n.no FROM ledger.consumers n WHERE n.name = $1) AND e
 ORDER BY e.next_at, e.key LIMIT 10"
 );
 
+/// Reads an index alone, as far as the limit.
+pub(super) const INBOX_COUNT: &str = "\
+-- ledger.inbox_count
+WITH one AS MATERIALIZED (SELECT n.no FROM ledger.consumers n WHERE n.name = $1),
+clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
+SELECT (SELECT count(*) FROM (
+        SELECT 1 FROM ledger.entries e
+        WHERE e.consumer = (SELECT no FROM one) AND e.next_at <= (SELECT now FROM clock) LIMIT $2) AS d) AS due,
+    (SELECT count(*) FROM (
+        SELECT 1 FROM ledger.entries e
+        WHERE e.consumer = (SELECT no FROM one) AND e.next_at > (SELECT now FROM clock) LIMIT $2) AS l) AS later";
+
 /// Reads an index alone.
 pub(super) const INBOX_BYTES: &str = "\
 -- ledger.inbox_bytes

@@ -108,6 +108,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         inbox_statements::INBOX_NEXT,
         inbox_statements::INBOX_STORED_AT,
         inbox_statements::INBOX_OLDEST,
+        inbox_statements::INBOX_COUNT,
         inbox_statements::INBOX_BYTES,
         inbox_statements::INBOX_ERASE,
         inbox_statements::INBOX_FORGET,

@@ -20,8 +20,8 @@ use crate::domain::{Entry, KeyHash, Reading, StoreTime};
 use crate::store::columns::Row;
 use crate::store::dictionary::Dictionary;
 use crate::store::inbox::{
-    Candidate, Choose, Due, DueLook, DuePlace, EntryWithMessage, Erased, HandedOut, Handout, Inbox,
-    KeptMessage, MessagePlace,
+    Candidate, Choose, Due, DueCounts, DueLook, DuePlace, EntryWithMessage, Erased, HandedOut, Handout,
+    Inbox, KeptMessage, MessagePlace,
 };
 use crate::store::row::Stored;
 use crate::store::{Fault, Inserted, StoreError};
@@ -115,6 +115,19 @@ impl Inbox for SqliteSession {
             })
         });
         self.file.look(work).await
+    }
+
+    async fn count_due(&mut self, consumer: &str, most: i64) -> Result<DueCounts, StoreError> {
+        let consumer = consumer.to_owned();
+        let work: Work<DueCounts> = Box::new(move |connection, _, reading| {
+            Box::pin(async move {
+                let query =
+                    sqlx::query(sql::INBOX_COUNT).bind(consumer).bind(reading.now.micros()).bind(most);
+                let row = query.fetch_one(connection).await.map_err(|error| of_sqlx(&error))?;
+                Ok(DueCounts { due: row.get("due"), later: row.get("later") })
+            })
+        });
+        Ok(self.file.look(work).await?.1)
     }
 
     async fn message_bytes(&mut self) -> Result<i64, StoreError> {

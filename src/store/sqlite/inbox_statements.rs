@@ -90,6 +90,16 @@ WHERE e.consumer = (SELECT no FROM consumers WHERE name = ?1) AND e.next_at <= ?
 ORDER BY e.next_at, e.key LIMIT 10"
 );
 
+/// Reads an index alone, as far as the limit.
+pub(super) const INBOX_COUNT: &str = "\
+-- ledger.inbox_count
+SELECT (SELECT count(*) FROM (
+        SELECT 1 FROM entries INDEXED BY entries_due
+        WHERE consumer = (SELECT no FROM consumers WHERE name = ?1) AND next_at <= ?2 LIMIT ?3)) AS due,
+    (SELECT count(*) FROM (
+        SELECT 1 FROM entries INDEXED BY entries_due
+        WHERE consumer = (SELECT no FROM consumers WHERE name = ?1) AND next_at > ?2 LIMIT ?3)) AS later";
+
 /// Reads an index alone.
 pub(super) const INBOX_BYTES: &str = "\
 -- ledger.inbox_bytes

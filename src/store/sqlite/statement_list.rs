@@ -116,6 +116,7 @@ const ALONE: &[&str] = &[
     inbox_statements::INBOX_NEXT,
     inbox_statements::INBOX_STORED_AT,
     inbox_statements::INBOX_OLDEST,
+    inbox_statements::INBOX_COUNT,
     inbox_statements::INBOX_BYTES,
     inbox_statements::INBOX_ERASABLE,
     inbox_statements::INBOX_ERASE,

@@ -223,6 +223,7 @@ pub(crate) struct TestServer {
 
 impl Served {
     pub(crate) async fn start(store: Arc<dyn Store>, setup: Setup) -> Served {
+        let inbox = setup.inbox();
         let policies = Policies::new(setup.default, setup.own);
         let mut session = store.open(Purpose::Changes).await.unwrap();
         let in_force = adopt(&policies, &mut *session).await.unwrap();
@@ -243,7 +244,7 @@ impl Served {
                 ..PurgeOptions::default()
             },
             waits: setup.waits,
-            inbox: setup.inbox(),
+            inbox,
         };
         let ledger = Ledger::start(store, policies, in_force, options, Metrics::new().unwrap());
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -17,6 +17,7 @@ on_both_stores!(
     batch_is_answered_item_by_item,
     full_backlog_is_refused_and_heals,
     erased_message_comes_back_with_a_new_delivery,
+    stored_messages_are_counted_as_they_come_and_go,
 );
 
 async fn answer_to(server: &mut TestServer, request: proto::StoreRequest) -> (String, Advice) {
@@ -267,5 +268,31 @@ async fn erased_message_comes_back_with_a_new_delivery(kind: Kind) {
     let gone = server.admin.get_message(read("again")).await.unwrap_err();
     assert_eq!(refusal(&gone).reason, "ENTRY_NOT_FOUND");
     assert_eq!(answer_to(&mut server, message("1")).await.0, "completed");
+    server.stop().await;
+}
+
+async fn stored_messages_are_counted_as_they_come_and_go(kind: Kind) {
+    let every = std::time::Duration::from_millis(50);
+    let setup = Setup { count_every: every, ..Setup::default().with("c", inbox()) };
+    let mut server = server_with(kind, setup).await;
+    for id in ["1", "2", "3"] {
+        stored(&mut server, id).await;
+    }
+    server.advance(seconds(7)).await;
+    let metric = |name: &str| format!("idempotency_ledger_inbox_{name}");
+    let (due, later) =
+        (metric("messages{consumer=\"c\",kind=\"due\"}"), metric("messages{consumer=\"c\",kind=\"later\"}"));
+    let oldest = metric("oldest_due_seconds{consumer=\"c\"}");
+    // The messages that are handed out, and what is counted then.
+    for (max, expected) in [(0, (3.0, 0.0, 7.0)), (2, (1.0, 2.0, 7.0)), (1, (0.0, 3.0, 0.0))] {
+        if max > 0 {
+            server.client.claim_next(next(max)).await.unwrap();
+        }
+        crate::waiting::until(&format!("{expected:?} is counted"), || {
+            let of = |name: &str| server.metric(name).unwrap_or(-1.0);
+            (of(&due), of(&later), of(&oldest)) == expected
+        })
+        .await;
+    }
     server.stop().await;
 }

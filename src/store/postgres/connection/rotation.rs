@@ -22,10 +22,10 @@ use crate::domain::{
 use crate::store::postgres::connection::opener::Opener;
 use crate::store::postgres::connection::session::PgSession;
 use crate::store::{
-    Choose, Completion, Created, Done, DueLook, EffectiveRetention, Entries, EntryWithMessage, Erased, Found,
-    HandedOut, HoldBook, Inbox, Inserted, KeptMessage, LeftAlone, Loaded, MessagePlace, OffsetRaise,
-    Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, StoreError, Upkeep,
-    Write, WriteResult,
+    Choose, Completion, Created, Done, DueCounts, DueLook, EffectiveRetention, Entries, EntryWithMessage,
+    Erased, Found, HandedOut, HoldBook, Inbox, Inserted, KeptMessage, LeftAlone, Loaded, MessagePlace,
+    OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session,
+    StoreError, Upkeep, Write, WriteResult,
 };
 
 /// Bounds the opening of the new session, whatever the store does meanwhile.
@@ -228,6 +228,7 @@ delegate! {
         fn message(key: KeyHash) -> Option<KeptMessage>;
         fn stored_at(keys: &[KeyHash]) -> Vec<Option<StoreTime>>;
         fn oldest_due(consumer: &str) -> (Reading, Option<StoreTime>);
+        fn count_due(consumer: &str, most: i64) -> DueCounts;
         fn message_bytes() -> i64;
         fn erase(limit: usize) -> Erased;
         fn forget_handouts(before: StoreTime, limit: usize) -> usize;
