@@ -1,5 +1,7 @@
 //! The operators' handle.
 
+mod messages;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +11,12 @@ use tokio_util::task::TaskTracker;
 use super::change::{self, ChangeRequest, ChangeResult};
 use super::import::{self, ImportOrder, ImportOutcomes};
 use super::long::{LongOperations, OpenOperation, WorkPermit};
-use super::message;
 use super::operation::{self, Operation, StartOperation};
 use super::operator_task::OperatorTask;
-use super::read::{self, Ages, Backlog, CountScope, Page, Sought};
+use super::read::{self, Ages, CountScope, Page, Sought};
 use super::retry::Before;
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::unreadable::{self, DeleteUnreadable};
-use crate::common::random;
 use crate::common::still_counted::StillCounted;
 use crate::domain::{
     AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
@@ -33,7 +33,7 @@ use crate::ledger::refusals::draining;
 use crate::ledger::runtime::spawn;
 use crate::ledger::schema_fence::SchemaFence;
 use crate::ledger::upkeep::purge_report;
-use crate::store::{KeptMessage, Purpose, Store};
+use crate::store::{Purpose, Store};
 
 /// The operators' handle: cheap to clone. Each handle acts for one principal, whose requests wait in a separate queue.
 #[derive(Clone)]
@@ -101,31 +101,6 @@ impl Operators {
         self.inner
             .reads
             .read(&self.principal, sought, |session, sought| Box::pin(read::get(session, sought)))
-            .await
-    }
-
-    /// Counts the stored messages of a consumer, exactly up to `most`.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub(crate) async fn backlog(&self, consumer: &str, most: i64) -> Result<Backlog, Rejection> {
-        let asked = (consumer.to_owned(), most);
-        let read = self
-            .inner
-            .reads
-            .read(&self.principal, asked, |session, asked| Box::pin(read::backlog(session, asked)));
-        read.await
-    }
-
-    /// Reads the message of an entry, and records that in the audit first.
-    ///
-    /// # Errors
-    /// `ENTRY_NOT_FOUND`, and those of the store.
-    pub async fn message(&self, key: Key, actor: &str, reason: String) -> Result<KeptMessage, Rejection> {
-        let asked = message::Sought { key, actor: actor.to_owned(), reason, id: random::id() };
-        self.inner
-            .change_task
-            .change(&self.principal, asked, |session, asked, _| Box::pin(message::read(session, asked)))
             .await
     }
 

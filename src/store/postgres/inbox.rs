@@ -23,6 +23,9 @@ use crate::store::{Entries as _, Fault, Inserted, StoreError, in_order};
 /// A message that was stored less than this long ago is not swept: its entry may be written at this moment.
 const SWEEP_MARGIN_MICROS: i64 = 60_000_000;
 
+/// Number of entries that are read to find the oldest one that can be read.
+const OLDEST: i64 = 10;
+
 macro_rules! bind_replaced {
     ([$query:ident, $rows:ident] fixed { $($_f:tt)* } replaced { $($name:ident: $_t:ty, $_l:literal;)* }) => {
         $query$(.bind(column(&$rows, |row| &row.$name)))*
@@ -133,7 +136,13 @@ impl Inbox for PgSession {
 
     async fn oldest_due(&mut self, consumer: &str) -> Result<(Reading, Option<StoreTime>), StoreError> {
         let reading = self.load(&[]).await?.reading;
-        let query = self.query(sql::INBOX_OLDEST).bind(consumer.to_owned()).bind(reading.now.micros());
+        let query = self
+            .query(sql::INBOX_OLDEST)
+            .bind(consumer.to_owned())
+            .bind(reading.now.micros())
+            .bind(-1_i64)
+            .bind(KeyHash::nil())
+            .bind(OLDEST);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let stored = self.entries_of(&rows).await?;
         for (row, stored) in rows.iter().zip(stored) {

@@ -179,7 +179,9 @@ SELECT m.key, m.stored_at
 FROM unnest($1::uuid[]) AS r(key)
 JOIN ledger.messages m ON m.key = ANY (ARRAY[r.key])";
 
-/// The entries of a consumer that wait for the longest time. Some of them may be unreadable.
+/// The entries of a consumer that wait for the longest time. Some of them may be unreadable. The comparison of rows holds for all of
+/// them: it and the limit, as parameters, make the planner read the index of due entries in its order. With constants a plan that
+/// was made on a table of 60 rows sorted all entries of the consumer: 1,657 pages of a table of 50,000 rows.
 pub(super) const INBOX_OLDEST: &str = concat!(
     "-- ledger.inbox_oldest
 SELECT ",
@@ -187,7 +189,8 @@ SELECT ",
     ", e.next_at AS due_at
 FROM ledger.entries e
 WHERE e.consumer = (SELECT n.no FROM ledger.consumers n WHERE n.name = $1) AND e.next_at <= $2
-ORDER BY e.next_at, e.key LIMIT 10"
+  AND (e.next_at, e.key) > ($3, $4::uuid)
+ORDER BY e.next_at, e.key LIMIT $5"
 );
 
 /// Reads an index alone, as far as the limit.
@@ -197,10 +200,13 @@ WITH one AS MATERIALIZED (SELECT n.no FROM ledger.consumers n WHERE n.name = $1)
 clock AS MATERIALIZED (SELECT ledger.clock() AS now FROM ledger.meta)
 SELECT (SELECT count(*) FROM (
         SELECT 1 FROM ledger.entries e
-        WHERE e.consumer = (SELECT no FROM one) AND e.next_at <= (SELECT now FROM clock) LIMIT $2) AS d) AS due,
+        WHERE e.consumer = (SELECT no FROM one) AND e.next_at <= (SELECT now FROM clock)
+          AND (e.next_at, e.key) > (-1, '00000000-0000-0000-0000-000000000000'::uuid)
+        ORDER BY e.next_at, e.key LIMIT $2) AS d) AS due,
     (SELECT count(*) FROM (
         SELECT 1 FROM ledger.entries e
-        WHERE e.consumer = (SELECT no FROM one) AND e.next_at > (SELECT now FROM clock) LIMIT $2) AS l) AS later";
+        WHERE e.consumer = (SELECT no FROM one) AND e.next_at > (SELECT now FROM clock)
+        ORDER BY e.next_at, e.key LIMIT $2) AS l) AS later";
 
 /// Reads an index alone.
 pub(super) const INBOX_BYTES: &str = "\

@@ -264,8 +264,9 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
             format!("'name-1', 9223372036854775807, -1, {one_key}, {BATCH}"),
         ),
         case("inbox_taken", By::Key, 12, keys.clone()),
-        case("inbox_oldest", By::Condition, 1, "'name-1', 9223372036854775807".to_owned()),
+        case("inbox_oldest", By::Condition, 1, format!("'name-1', 9223372036854775807, -1, {one_key}, 10")),
         case("inbox_next", By::Condition, 1, "'name-1', 20000".to_owned()),
+        case("inbox_count", By::Condition, 4, format!("'name-1', {BATCH}")),
         case("inbox_erase", By::Condition, 24, format!("{BATCH}")),
         case("doubled", By::ConditionPlannedAnew, 1, "'{name-1}'".to_owned()),
     ]
