@@ -189,7 +189,10 @@ class RabbitMq(Broker):
 
 
 class Sqs(Broker):
+    """The queue of dead letters is a FIFO queue: it refuses a copy without a group."""
+
     name, needs = "sqs", ()
+    names = ("orders", "dead.fifo")
 
     def __init__(self, running: Running) -> None:
         import boto3
@@ -200,7 +203,11 @@ class Sqs(Broker):
         wait_for("the server of SQS listens", lambda: "Running on" in running.log("broker"), seconds=60)
         self.client = boto3.client("sqs", endpoint_url=self.url, region_name="eu-central-1",
                                    aws_access_key_id="test", aws_secret_access_key="test")
-        self.queues = {name: self.client.create_queue(QueueName=name)["QueueUrl"] for name in ("orders", "dead")}
+        self.queues = {name: self._made(name) for name in self.names}
+
+    def _made(self, name: str) -> str:
+        kind = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
+        return self.client.create_queue(QueueName=name, Attributes=kind)["QueueUrl"]
 
     def publish(self, events: list[Event]) -> None:
         for event in events:
@@ -214,9 +221,12 @@ class Sqs(Broker):
 
     def dead(self) -> list[str]:
         found: list[str] = []
-        while messages := self.client.receive_message(QueueUrl=self.queues["dead"], MaxNumberOfMessages=10,
-                                                      VisibilityTimeout=600).get("Messages"):
-            found += [json.loads(message["Body"]).get("id") for message in messages]
+        queue = self.queues["dead.fifo"]
+        while messages := self.client.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+            for message in messages:
+                found.append(json.loads(message["Body"]).get("id"))
+                # A message that is received and not deleted holds up those of its group.
+                self.client.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return found
 
 
