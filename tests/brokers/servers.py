@@ -16,6 +16,8 @@ from typing import Any
 from running import ROOT, Running, free_port, wait_for
 
 STRUCTURED = "application/cloudevents+json"
+# Attributes of a structured event among its headers, the same for all messages: what counts is in the body.
+MISLEADING = {"id": "one", "source": "headers"}
 Event = dict[str, Any]
 
 
@@ -53,7 +55,7 @@ class Redis(Broker):
 
     def publish(self, events: list[Event]) -> None:
         for event in events:
-            self.client.xadd("orders", {"content-type": STRUCTURED, "data": json.dumps(event)})
+            self.client.xadd("orders", {"content-type": STRUCTURED, **misleading("ce-"), "data": json.dumps(event)})
 
     def left(self) -> int:
         group = self.client.xinfo_groups("orders")[0]
@@ -93,7 +95,8 @@ class Nats(Broker):
     def publish(self, events: list[Event]) -> None:
         async def publish(stream: Any) -> None:
             for event in events:
-                await stream.publish("orders", json.dumps(event).encode(), headers={"Content-Type": STRUCTURED})
+                headers = {"Content-Type": STRUCTURED, **misleading("ce-")}
+                await stream.publish("orders", json.dumps(event).encode(), headers=headers)
 
         asyncio.run(self._ask(publish))
 
@@ -151,7 +154,7 @@ class RabbitMq(Broker):
             from aio_pika import DeliveryMode, Message
 
             for event in events:
-                message = Message(json.dumps(event).encode(), content_type=STRUCTURED,
+                message = Message(json.dumps(event).encode(), content_type=STRUCTURED, headers=misleading("cloudEvents:"),
                                   delivery_mode=DeliveryMode.PERSISTENT)
                 await channel.default_exchange.publish(message, routing_key="orders")
 
@@ -211,8 +214,10 @@ class Sqs(Broker):
 
     def publish(self, events: list[Event]) -> None:
         for event in events:
-            kind = {"content-type": {"DataType": "String", "StringValue": STRUCTURED}}
-            self.client.send_message(QueueUrl=self.queues["orders"], MessageBody=json.dumps(event), MessageAttributes=kind)
+            attributes = {name: {"DataType": "String", "StringValue": value}
+                          for name, value in {"content-type": STRUCTURED, **misleading("ce-")}.items()}
+            self.client.send_message(QueueUrl=self.queues["orders"], MessageBody=json.dumps(event),
+                                     MessageAttributes=attributes)
 
     def left(self) -> int:
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"]
@@ -301,7 +306,8 @@ class Kafka(Broker):
         failed: list[object] = []
         for number, event in enumerate(events):
             producer.produce("orders", json.dumps(event).encode(), partition=number % self.partitions["orders"],
-                             headers=[("content-type", STRUCTURED.encode())],
+                             headers=[(name, value.encode()) for name, value in
+                                      {"content-type": STRUCTURED, **misleading("ce_")}.items()],
                              on_delivery=lambda error, _: failed.append(error) if error else None)
         assert producer.flush(60) == 0 and not failed, f"not published: {failed}"
 
@@ -335,6 +341,11 @@ class Kafka(Broker):
             found.append(json.loads(message.value()).get("id"))
         inbox.close()
         return found
+
+
+def misleading(prefix: str) -> dict[str, str]:
+    """The attributes of MISLEADING as headers of a binding of CloudEvents."""
+    return {prefix + name: value for name, value in MISLEADING.items()}
 
 
 def java() -> str:
