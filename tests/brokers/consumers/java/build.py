@@ -1,4 +1,5 @@
-"""Compiles the consumers over a package of Java: PACKAGE/build/brokers/NAME starts the consumer of the folder NAME.
+"""Compiles the consumers over a package of Java: PACKAGE/build/brokers/NAME starts the consumer of the folder NAME; the file
+`classpath` there is for other programs over the package.
 
     python build.py PACKAGE
 
@@ -59,6 +60,7 @@ def main() -> None:
     classes.mkdir(parents=True)
     javac(classes, below, [package / folder for folder in WRITTEN] +
           [folder for folder in HERE.iterdir() if folder.is_dir() and folder.name != "training"])
+    (out / "classpath").write_text(f"{below}:{classes}")
     for folder in HERE.iterdir():
         if (folder / "Main.java").exists():
             program = out / folder.name
