@@ -1,5 +1,5 @@
-"""Compiles the consumers over a package of Java: PACKAGE/build/brokers/NAME starts the consumer of the folder NAME; the file
-`classpath` there is for other programs over the package.
+"""Compiles the consumers over a package of Java: PACKAGE/build/brokers/NAME starts the consumer of the folder NAME; the files
+`classpath` and `options` there are for other programs over the package.
 
     python build.py PACKAGE
 
@@ -61,6 +61,7 @@ def main() -> None:
     javac(classes, below, [package / folder for folder in WRITTEN] +
           [folder for folder in HERE.iterdir() if folder.is_dir() and folder.name != "training"])
     (out / "classpath").write_text(f"{below}:{classes}")
+    (out / "options").write_text(" ".join([*JVM, f"-XX:SharedArchiveFile={archived}"]))
     for folder in HERE.iterdir():
         if (folder / "Main.java").exists():
             program = out / folder.name
