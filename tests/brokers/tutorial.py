@@ -13,9 +13,11 @@ stops a consumer once its group has committed all messages, since a fixed time i
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -112,7 +114,7 @@ def blocks(part: str) -> list[tuple[str, str, int, str, str | None]]:
     return found
 
 
-def shell(running: Running, language: str, address: str, kafka: Kafka) -> tuple[pathlib.Path, dict[str, str]]:
+def installed(running: Running, language: str, address: str, kafka: Kafka) -> tuple[pathlib.Path, dict[str, str]]:
     """An empty folder, and the environment of a user's shell in which the package is installed."""
     folder, shims = running.path / "user", running.path / "shims"
     folder.mkdir()
@@ -170,13 +172,26 @@ def timeout(option: str, seconds: str, *command: str) -> int:
     return child.wait()
 
 
+def typed(commands: str, folder: pathlib.Path, environment: dict[str, str]) -> tuple[int, str, str]:
+    """Runs commands as a user types them: the exit code, the output and the errors. What they have started ends with them."""
+    shell = subprocess.Popen(["bash", "-euo", "pipefail", "-c", commands], cwd=folder, env=environment, text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    try:
+        output, errors = shell.communicate(timeout=MOST)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    # A shell whose last command is killed has become that command.
+    return 128 - shell.returncode if shell.returncode < 0 else shell.returncode, output, errors
+
+
 def walk(binary: str, language: str, page: str) -> None:
     """Does what the page says. Raises `AssertionError` where something else is printed."""
     found = blocks(section(page, language))
     with Running() as running:
         kafka = Own(running)
         _, address = running.serve(binary, None)
-        folder, environment = shell(running, language, address, kafka)
+        folder, environment = installed(running, language, address, kafka)
         for kind, name, _, text, _ in found:
             if kind == "file":
                 (folder / name).write_text(text, encoding="utf-8")
@@ -185,13 +200,10 @@ def walk(binary: str, language: str, page: str) -> None:
         for kind, name, code, text, printed in found:
             if kind != "run":
                 continue
-            ran = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=folder, env=environment, text=True,
-                                 stdin=subprocess.DEVNULL, capture_output=True, timeout=MOST, check=False)
-            # A shell whose last command is killed has become that command.
-            ended = 128 - ran.returncode if ran.returncode < 0 else ran.returncode
-            said = f"{ran.stdout}{ran.stderr[-3000:]}"
+            ended, output, errors = typed(text, folder, environment)
+            said = f"{output}{errors[-3000:]}"
             assert ended == code, f"{name}: the exit code is {ended}, and must be {code}: {said}"
-            assert ran.stdout == printed, f"{name} prints\n{said}\nand the page shows\n{printed}"
+            assert output == printed, f"{name} prints\n{said}\nand the page shows\n{printed}"
         again = committed(kafka.url, AGAIN)
         assert again == MESSAGES, f"{again} messages were delivered to the other group and committed, and must be {MESSAGES}"
 
