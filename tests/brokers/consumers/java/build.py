@@ -19,7 +19,7 @@ ROOT = HERE.parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "conformance" / "subjects" / "java"))
 from build import CLIENT, FLAGS, STUBS, digest, javac, once  # noqa: E402
 
-WRITTEN = [f"{module}/src/main/java" for module in ("client", "brokers", "kafka", "rabbitmq")]
+WRITTEN = [f"{module}/src/main/java" for module in ("client", "brokers", "kafka", "rabbitmq", "redis")]
 JVM = [*FLAGS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 
