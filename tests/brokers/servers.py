@@ -16,6 +16,8 @@ from typing import Any
 from running import ROOT, Running, free_port, wait_for
 
 STRUCTURED = "application/cloudevents+json"
+# Attributes of a structured event among its headers, the same for all messages: what counts is in the body.
+MISLEADING = {"id": "one", "source": "headers"}
 Event = dict[str, Any]
 
 
@@ -53,7 +55,7 @@ class Redis(Broker):
 
     def publish(self, events: list[Event]) -> None:
         for event in events:
-            self.client.xadd("orders", {"content-type": STRUCTURED, "data": json.dumps(event)})
+            self.client.xadd("orders", {"content-type": STRUCTURED, **misleading("ce-"), "data": json.dumps(event)})
 
     def left(self) -> int:
         group = self.client.xinfo_groups("orders")[0]
@@ -93,7 +95,8 @@ class Nats(Broker):
     def publish(self, events: list[Event]) -> None:
         async def publish(stream: Any) -> None:
             for event in events:
-                await stream.publish("orders", json.dumps(event).encode(), headers={"Content-Type": STRUCTURED})
+                headers = {"Content-Type": STRUCTURED, **misleading("ce-")}
+                await stream.publish("orders", json.dumps(event).encode(), headers=headers)
 
         asyncio.run(self._ask(publish))
 
@@ -151,7 +154,7 @@ class RabbitMq(Broker):
             from aio_pika import DeliveryMode, Message
 
             for event in events:
-                message = Message(json.dumps(event).encode(), content_type=STRUCTURED,
+                message = Message(json.dumps(event).encode(), content_type=STRUCTURED, headers=misleading("cloudEvents:"),
                                   delivery_mode=DeliveryMode.PERSISTENT)
                 await channel.default_exchange.publish(message, routing_key="orders")
 
@@ -189,7 +192,11 @@ class RabbitMq(Broker):
 
 
 class Sqs(Broker):
+    """The queue of dead letters is a FIFO queue: it refuses a copy without a group."""
+
     name, needs = "sqs", ()
+    portions = 3
+    names = ("orders", "dead.fifo")
 
     def __init__(self, running: Running) -> None:
         import boto3
@@ -200,12 +207,21 @@ class Sqs(Broker):
         wait_for("the server of SQS listens", lambda: "Running on" in running.log("broker"), seconds=60)
         self.client = boto3.client("sqs", endpoint_url=self.url, region_name="eu-central-1",
                                    aws_access_key_id="test", aws_secret_access_key="test")
-        self.queues = {name: self.client.create_queue(QueueName=name)["QueueUrl"] for name in ("orders", "dead")}
+        self.queues = {name: self._made(name) for name in self.names}
+
+    def _made(self, name: str) -> str:
+        kind = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
+        return self.client.create_queue(QueueName=name, Attributes=kind)["QueueUrl"]
 
     def publish(self, events: list[Event]) -> None:
-        for event in events:
-            kind = {"content-type": {"DataType": "String", "StringValue": STRUCTURED}}
-            self.client.send_message(QueueUrl=self.queues["orders"], MessageBody=json.dumps(event), MessageAttributes=kind)
+        attributes = {name: {"DataType": "String", "StringValue": value}
+                      for name, value in {"content-type": STRUCTURED, **misleading("ce-")}.items()}
+        entries = [{"Id": str(number), "MessageBody": json.dumps(event), "MessageAttributes": attributes}
+                   for number, event in enumerate(events)]
+        # In tens, as many as SQS takes: one by one the server is slower than the consumers, and none is killed in time.
+        for first in range(0, len(entries), 10):
+            answer = self.client.send_message_batch(QueueUrl=self.queues["orders"], Entries=entries[first:first + 10])
+            assert not answer.get("Failed"), f"not published: {answer['Failed']}"
 
     def left(self) -> int:
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"]
@@ -214,9 +230,12 @@ class Sqs(Broker):
 
     def dead(self) -> list[str]:
         found: list[str] = []
-        while messages := self.client.receive_message(QueueUrl=self.queues["dead"], MaxNumberOfMessages=10,
-                                                      VisibilityTimeout=600).get("Messages"):
-            found += [json.loads(message["Body"]).get("id") for message in messages]
+        queue = self.queues["dead.fifo"]
+        while messages := self.client.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+            for message in messages:
+                found.append(json.loads(message["Body"]).get("id"))
+                # A message that is received and not deleted holds up those of its group.
+                self.client.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return found
 
 
@@ -259,7 +278,8 @@ class Kafka(Broker):
         topics = [NewTopic(name, count, 1) for name, count in self.partitions.items()]
         self.client = {"bootstrap.servers": self.url, "log_level": 3}
         admin = AdminClient(self.client)
-        for made in admin.create_topics(topics).values():
+        # A page makes its topics itself.
+        for made in admin.create_topics(topics).values() if topics else ():
             made.result(30)
 
     def start(self) -> None:
@@ -291,7 +311,8 @@ class Kafka(Broker):
         failed: list[object] = []
         for number, event in enumerate(events):
             producer.produce("orders", json.dumps(event).encode(), partition=number % self.partitions["orders"],
-                             headers=[("content-type", STRUCTURED.encode())],
+                             headers=[(name, value.encode()) for name, value in
+                                      {"content-type": STRUCTURED, **misleading("ce_")}.items()],
                              on_delivery=lambda error, _: failed.append(error) if error else None)
         assert producer.flush(60) == 0 and not failed, f"not published: {failed}"
 
@@ -325,6 +346,11 @@ class Kafka(Broker):
             found.append(json.loads(message.value()).get("id"))
         inbox.close()
         return found
+
+
+def misleading(prefix: str) -> dict[str, str]:
+    """The attributes of MISLEADING as headers of a binding of CloudEvents."""
+    return {prefix + name: value for name, value in MISLEADING.items()}
 
 
 def java() -> str:

@@ -39,16 +39,18 @@ const structured = "application/cloudevents+json"
 // FromCloudEvent returns the name of a CloudEvent in binary mode (headers with a prefix such as ce-) or in structured mode
 // (content-type application/cloudevents+json). isEvent is false where the delivery is not a CloudEvent.
 //
+// The content-type decides, as in the bindings of CloudEvents: the attributes of a structured event are those of its body, and
+// attributes among its headers are not read.
+//
 // An id of a CloudEvent is unique within its source, so both are those of the event. The error wraps [ErrNoID] where the
 // delivery is an event without source or id. Names of headers are compared without regard to case.
 func FromCloudEvent(headers map[string]string, body []byte) (name Name, isEvent bool, err error) {
 	attributes, kind := Attributes(headers)
-	if len(attributes) == 0 && strings.HasPrefix(strings.ToLower(kind), structured) {
+	if strings.HasPrefix(strings.ToLower(kind), structured) {
 		if attributes, err = decoded(body); err != nil {
 			return Name{}, true, err
 		}
-	}
-	if len(attributes) == 0 {
+	} else if len(attributes) == 0 {
 		return Name{}, false, nil
 	}
 	for _, attribute := range []string{"source", "id"} {
@@ -101,9 +103,6 @@ func decoded(body []byte) (map[string]string, error) {
 			return nil, fmt.Errorf("%w: the attribute %s has a lone surrogate", ErrNoID, name)
 		}
 		attributes[name] = *text
-	}
-	if len(attributes) == 0 {
-		return nil, fmt.Errorf("%w: the CloudEvent has no attribute source", ErrNoID)
 	}
 	return attributes, nil
 }

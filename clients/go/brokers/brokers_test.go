@@ -36,9 +36,14 @@ func TestNamesOfCloudEvents(t *testing.T) {
 		"a lone surrogate":         {headers: json, body: `{"id": "\ud800", "source": "shop"}`, isEvent: true, noID: true},
 		"a pair of surrogates":     {headers: json, body: `{"id": "\ud83d\ude00", "source": "shop"}`, want: named("shop", "😀", time.Time{}), isEvent: true},
 		"a replacement character":  {headers: json, body: `{"id": "\ufffd", "source": "shop"}`, want: named("shop", "\ufffd", time.Time{}), isEvent: true},
-		"a time without zone":      {headers: json, body: `{"id": "1", "source": "shop", "time": "2026-01-02T12:00:00"}`, want: named("shop", "1", time.Time{}), isEvent: true},
-		"a time before year 1":     {headers: json, body: `{"id": "1", "source": "shop", "time": "0000-01-01T00:00:00Z"}`, want: named("shop", "1", time.Time{}), isEvent: true},
-		"a time after year 9999":   {headers: json, body: `{"id": "1", "source": "shop", "time": "9999-12-31T23:00:00-02:00"}`, want: named("shop", "1", time.Time{}), isEvent: true},
+		// A structured event may repeat its attributes as headers: its body counts. In another format it cannot be read.
+		"structured, with headers":          {headers: map[string]string{"content-type": "application/cloudevents+json", "ce_id": "8", "ce_source": "other"}, body: `{"id": "1", "source": "shop"}`, want: named("shop", "1", time.Time{}), isEvent: true},
+		"headers alone of a structured one": {headers: map[string]string{"content-type": "application/cloudevents+json", "ce_id": "8", "ce_source": "other"}, body: `{}`, isEvent: true, noID: true},
+		"in another format, with headers":   {headers: map[string]string{"content-type": "application/cloudevents+avro", "ce_id": "1", "ce_source": "shop"}, want: named("shop", "1", time.Time{}), isEvent: true},
+		"a batch":                           {headers: map[string]string{"content-type": "application/cloudevents-batch+json"}, body: `[]`},
+		"a time without zone":               {headers: json, body: `{"id": "1", "source": "shop", "time": "2026-01-02T12:00:00"}`, want: named("shop", "1", time.Time{}), isEvent: true},
+		"a time before year 1":              {headers: json, body: `{"id": "1", "source": "shop", "time": "0000-01-01T00:00:00Z"}`, want: named("shop", "1", time.Time{}), isEvent: true},
+		"a time after year 9999":            {headers: json, body: `{"id": "1", "source": "shop", "time": "9999-12-31T23:00:00-02:00"}`, want: named("shop", "1", time.Time{}), isEvent: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			found, isEvent, err := FromCloudEvent(test.headers, []byte(test.body))

@@ -60,7 +60,11 @@ type Consumer struct {
 	Observe func(outcome ledger.Outcome[[]byte])
 }
 
-// Name is the name of a message: that of its CloudEvent, else the queue and the property message_id.
+// withoutID marks the copy of a message without an id by the package for Python, whose client gives each message one.
+const withoutID = "without-message-id"
+
+// Name is the name of a message: that of its CloudEvent, else the queue and the property message_id. The id of a copy that has
+// the header without-message-id is not read: its producer did not send it.
 func Name(queue string, message amqp.Delivery) (brokers.Name, error) {
 	headers := map[string]string{}
 	for name, value := range message.Headers {
@@ -74,7 +78,7 @@ func Name(queue string, message amqp.Delivery) (brokers.Name, error) {
 	if name, isEvent, err := brokers.FromCloudEvent(headers, message.Body); isEvent {
 		return name, err
 	}
-	if message.MessageId == "" {
+	if _, marked := message.Headers[withoutID]; message.MessageId == "" || marked {
 		return brokers.Name{}, fmt.Errorf("%w: the message has neither the attributes of a CloudEvent nor the property message_id",
 			brokers.ErrNoID)
 	}

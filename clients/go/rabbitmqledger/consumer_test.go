@@ -20,8 +20,9 @@ func TestNames(t *testing.T) {
 		"a CloudEvent": {amqp.Delivery{MessageId: "1", Headers: amqp.Table{"cloudEvents:id": int32(2), "cloudEvents:source": "shop", "cloudEvents:time": noon}}, brokers.Name{Key: ledger.Key{Source: "shop", ID: "2"}, OccurredAt: noon}},
 		"structured":   {amqp.Delivery{ContentType: "application/cloudevents+json", Body: []byte(`{"id": "3", "source": "shop"}`)}, brokers.Name{Key: ledger.Key{Source: "shop", ID: "3"}}},
 		// Its text would differ from language to language.
-		"an id in bytes": {amqp.Delivery{Headers: amqp.Table{"cloudEvents:id": []byte("2"), "cloudEvents:source": "shop"}}, brokers.Name{}},
-		"nothing":        {amqp.Delivery{}, brokers.Name{}},
+		"an id in bytes":                       {amqp.Delivery{Headers: amqp.Table{"cloudEvents:id": []byte("2"), "cloudEvents:source": "shop"}}, brokers.Name{}},
+		"nothing":                              {amqp.Delivery{}, brokers.Name{}},
+		"an id that the producer did not send": {amqp.Delivery{MessageId: "1", Headers: amqp.Table{"without-message-id": "true"}}, brokers.Name{}},
 	} {
 		found, err := Name("orders", test.message)
 		if found.Key != test.want.Key || !found.OccurredAt.Equal(test.want.OccurredAt) || errors.Is(err, brokers.ErrNoID) != (test.want.Key.ID == "") {

@@ -10,6 +10,7 @@ import pytest
 from idempotency_ledger.brokers import NoId, cloud_event
 
 EVENT = {"specversion": "1.0", "id": "7", "source": "shop", "time": "2026-11-27T10:00:00Z"}
+STRUCTURED = "application/cloudevents+json"
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,11 @@ EVENT = {"specversion": "1.0", "id": "7", "source": "shop", "time": "2026-11-27T
         ({"content-type": "application/cloudevents+json; charset=utf-8"}, json.dumps(EVENT).encode(), ("shop", "7")),
         ({"content-type": "application/json"}, json.dumps(EVENT).encode(), None),
         ({"id": "7"}, b"", None),
+        # A structured event may repeat its attributes as headers: its body counts.
+        ({"content-type": STRUCTURED, "ce_id": "8", "ce_source": "other"}, json.dumps(EVENT).encode(), ("shop", "7")),
+        # In another format the event cannot be read: its headers count.
+        ({"content-type": "application/cloudevents+avro", "ce_id": "7", "ce_source": "shop"}, b"", ("shop", "7")),
+        ({"content-type": "application/cloudevents-batch+json"}, b"[]", None),
     ],
 )
 def test_a_cloud_event_is_found(headers: Dict[str, str], body: bytes, key: Optional[Tuple[str, str]]) -> None:
@@ -37,10 +43,12 @@ def test_an_event_without_a_part_of_its_name_is_at_fault(headers: Dict[str, str]
     assert found.key.fault
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", json.dumps(EVENT).encode("utf-16"), b'{"id": "\xff"}'])
 def test_a_body_that_is_no_event_is_refused(body: bytes) -> None:
-    with pytest.raises(NoId):
-        cloud_event({"content-type": "application/cloudevents+json"}, body)
+    """Also where headers name one: the content-type decides."""
+    for headers in ({}, {"ce_id": "7", "ce_source": "shop"}):
+        with pytest.raises(NoId):
+            cloud_event({"content-type": STRUCTURED, **headers}, body)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Copies of messages in RabbitMQ and Redis: the original is acknowledged after the copy is stored, and not before."""
+"""Copies of messages in RabbitMQ, Redis and SQS: a message is acknowledged after its copy is stored, and not before."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from idempotency_ledger import Ledger
 from idempotency_ledger.aio import AsyncLedger
 from idempotency_ledger.brokers import NoId, rabbitmq
 from idempotency_ledger.brokers.redis import StreamConsumer
+from idempotency_ledger.brokers.sqs import SqsConsumer
 from idempotency_ledger.outcome import Advice, Outcome
 
 
@@ -158,3 +159,63 @@ def test_dead_letter_of_nats_has_no_header_that_its_stream_acts_on() -> None:
     asyncio.run(to_subject(Stream(), "dead")(message, None))  # type: ignore[arg-type]
     wanted = {"kind": "payment", "Nats-Msg-Id": "dead/ORDERS/3", "Dead-Letter-Msg-Id": "7", "Dead-Letter-Reason": ""}
     assert stored == [wanted]
+
+
+class Sqs:
+    """A client of SQS, which notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.calls: List[str] = []
+        self.copy: Dict[str, Any] = {}
+
+    def send_message(self, **copy: Any) -> None:
+        self.calls.append("send")
+        self.copy = copy
+
+    def delete_message(self, **_: Any) -> None:
+        self.calls.append("delete")
+
+
+def dead_letter(
+    message: Dict[str, Any], outcome: Optional[Outcome], queue: str = "https://sqs/1/dead"
+) -> Dict[str, Any]:
+    client = Sqs()
+    with Ledger("c") as ledger:
+        consumer = SqsConsumer(ledger, client, "https://sqs/1/orders", lambda claim, found: None, dead_letters=queue)
+        consumer._answer({"MessageId": "m", "ReceiptHandle": "r", "Body": "{}", **message}, outcome)
+    assert client.calls == ["send", "delete"]
+    return client.copy
+
+
+@pytest.mark.parametrize(
+    ("queue", "attributes", "wanted"),
+    [
+        ("https://sqs/1/dead", {"MessageGroupId": "g"}, (None, None)),
+        ("https://sqs/1/dead.fifo", {"MessageGroupId": "g"}, ("g", "m")),
+        ("https://sqs/1/dead.fifo", {}, ("dead", "m")),
+    ],
+)
+def test_copy_in_a_fifo_queue_has_a_group_and_is_stored_once(
+    queue: str, attributes: Dict[str, str], wanted: Any
+) -> None:
+    copy = dead_letter({"Attributes": attributes}, None, queue)
+    assert (copy.get("MessageGroupId"), copy.get("MessageDeduplicationId")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("count", "outcome", "reason"),
+    [
+        (0, None, "NO_ID"),
+        (9, Outcome(Advice.DEAD_LETTER, reason="PARKED"), "PARKED"),
+        (9, Outcome(Advice.DEAD_LETTER), "DEAD_LETTER"),
+        (0, Outcome(Advice.DEAD_LETTER, reason="a\x00b\ud800\U0001f600"), "a?b?\U0001f600"),
+        (10, Outcome(Advice.DEAD_LETTER, reason="PARKED"), None),
+    ],
+)
+def test_copy_in_sqs_has_a_reason_that_sqs_accepts(
+    count: int, outcome: Optional[Outcome], reason: Optional[str]
+) -> None:
+    sent = {f"a{number}": {"DataType": "String", "StringValue": "x"} for number in range(count)}
+    found = dead_letter({"MessageAttributes": sent}, outcome)["MessageAttributes"]
+    assert len(found) == count + (reason is not None)
+    assert found.get("dead-letter-reason", {}).get("StringValue") == reason

@@ -27,6 +27,18 @@ test('name_of_a_structured_event_is_its_own', () => {
   assert.equal(found?.occurredAt?.toISOString(), '2026-02-03T04:05:06.700Z');
 });
 
+test('name_of_a_structured_event_is_not_read_from_headers', () => {
+  const other = { ce_source: 'other', ce_id: '2' };
+  const both = headers({ 'content-type': 'application/cloudevents+json', ...other });
+  assert.equal(namedByCloudEvent(both, body('{"source": "shop", "id": "1"}'))?.key.id, '1');
+  assert.throws(() => namedByCloudEvent(both, body('{}')), NoId);
+  // In another format the event cannot be read: its headers count.
+  const avro = headers({ 'content-type': 'application/cloudevents+avro', ...other });
+  assert.equal(namedByCloudEvent(avro, none)?.key.id, '2');
+  const batch = headers({ 'content-type': 'application/cloudevents-batch+json' });
+  assert.equal(namedByCloudEvent(batch, body('[]')), undefined);
+});
+
 test('name_of_what_is_not_an_event_is_undefined', () => {
   assert.equal(
     namedByCloudEvent(headers({ id: '1', 'content-type': 'application/json' }), body('{"id": "1"}')),

@@ -9,7 +9,7 @@ options = handler.arguments()
 stop = handler.shutdown()
 client = boto3.client("sqs", endpoint_url=options.broker, region_name="eu-central-1",
                       aws_access_key_id="test", aws_secret_access_key="test")
-queue, dead = (client.get_queue_url(QueueName=name)["QueueUrl"] for name in ("orders", "dead"))
+queue, dead = (client.get_queue_url(QueueName=name)["QueueUrl"] for name in ("orders", "dead.fifo"))
 with Ledger("payments", handler.connection(options)) as ledger:
     SqsConsumer(ledger, client, queue, lambda claim, message: handler.paid(options, claim, message["Body"].encode()),
                 visibility=2, dead_letters=dead, concurrency=4).run(stop)

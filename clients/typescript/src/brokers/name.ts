@@ -27,8 +27,9 @@ const RFC3339 = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
  * The name of a CloudEvent, in binary mode (headers with a prefix such as `ce-`) or in structured mode (`content-type` is
  * `application/cloudevents+json`); `undefined` where the delivery is not a CloudEvent.
  *
- * An id of a CloudEvent is unique within its source, so both are those of the event. Names of headers are compared without
- * regard to case. Throws {@link NoId} for an event without source or id.
+ * The content-type decides, as in the bindings of CloudEvents: the attributes of a structured event are those of its body, and
+ * attributes among its headers are not read. An id of a CloudEvent is unique within its source, so both are those of the event.
+ * Names of headers are compared without regard to case. Throws {@link NoId} for an event without source or id.
  */
 export function namedByCloudEvent(
   headers: ReadonlyMap<string, string>,
@@ -37,21 +38,24 @@ export function namedByCloudEvent(
 ): Named | undefined {
   // Sorted: headers that differ by case alone give the same name on each delivery.
   const known = [...headers.keys()].sort().map((name) => [name.toLowerCase(), headers.get(name) ?? ''] as const);
-  let attributes = new Map<string, string>();
-  for (const prefix of PREFIXES) {
-    for (const [name, value] of known) {
-      if (name.startsWith(prefix)) attributes.set(name.slice(prefix.length), value);
-    }
-  }
   const kind = known.filter(([name]) => name === 'content-type').at(-1)?.[1] ?? '';
-  if (attributes.size === 0) {
-    if (!kind.toLowerCase().startsWith(STRUCTURED)) return undefined;
-    attributes = decoded(body);
-  }
+  const attributes = kind.toLowerCase().startsWith(STRUCTURED) ? decoded(body) : prefixed(known);
+  if (!attributes) return undefined;
   const [source = '', id = ''] = [attributes.get('source'), attributes.get('id')];
   if (!source) throw new NoId('the CloudEvent has no attribute source');
   if (!id) throw new NoId('the CloudEvent has no attribute id');
   return { key: Key.of(source, id, replayRun), occurredAt: instant(attributes.get('time') ?? '') };
+}
+
+/** The attributes of an event in binary mode; `undefined` where there is none. */
+function prefixed(known: readonly (readonly [string, string])[]): Map<string, string> | undefined {
+  const found = new Map<string, string>();
+  for (const prefix of PREFIXES) {
+    for (const [name, value] of known) {
+      if (name.startsWith(prefix)) found.set(name.slice(prefix.length), value);
+    }
+  }
+  return found.size > 0 ? found : undefined;
 }
 
 /** The attributes of a structured event, as far as they are texts. */

@@ -1,4 +1,5 @@
-"""Compiles the consumers over a package of Java: PACKAGE/build/brokers/NAME starts the consumer of the folder NAME.
+"""Compiles the consumers over a package of Java: PACKAGE/build/brokers/NAME starts the consumer of the folder NAME; the files
+`classpath` and `options` there are for other programs over the package.
 
     python build.py PACKAGE
 
@@ -18,7 +19,7 @@ ROOT = HERE.parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "conformance" / "subjects" / "java"))
 from build import CLIENT, FLAGS, STUBS, digest, javac, once  # noqa: E402
 
-WRITTEN = [f"{module}/src/main/java" for module in ("client", "brokers", "kafka", "rabbitmq")]
+WRITTEN = [f"{module}/src/main/java" for module in ("client", "brokers", "kafka", "rabbitmq", "redis")]
 JVM = [*FLAGS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 
@@ -59,6 +60,8 @@ def main() -> None:
     classes.mkdir(parents=True)
     javac(classes, below, [package / folder for folder in WRITTEN] +
           [folder for folder in HERE.iterdir() if folder.is_dir() and folder.name != "training"])
+    (out / "classpath").write_text(f"{below}:{classes}")
+    (out / "options").write_text(" ".join([*JVM, f"-XX:SharedArchiveFile={archived}"]))
     for folder in HERE.iterdir():
         if (folder / "Main.java").exists():
             program = out / folder.name

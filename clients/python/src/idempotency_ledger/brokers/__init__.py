@@ -13,7 +13,7 @@ from typing import Any, Mapping, Optional, Union
 from ..errors import LedgerError
 from ..key import Key
 
-# The bindings of CloudEvents: HTTP and NATS, Kafka, and AMQP with either of its separators.
+# The bindings of CloudEvents: HTTP and NATS, Kafka, and AMQP with either of its separators. The last one wins.
 _PREFIXES = ("ce-", "ce_", "cloudevents:", "cloudevents_")
 _STRUCTURED = "application/cloudevents+json"
 
@@ -33,26 +33,33 @@ class Named:
 def cloud_event(headers: Mapping[str, str], body: Union[bytes, bytearray], replay_run: str = "") -> Optional[Named]:
     """The name of a CloudEvent in binary or structured mode; `None` where the delivery is not a CloudEvent.
 
-    An id of a CloudEvent is unique within its source, so both are those of the event.
+    The content-type decides, as the bindings of CloudEvents do: the attributes of a structured event are those of its
+    body, and attributes among its headers are not read. An id of a CloudEvent is unique within its source, so both are
+    those of the event. Names of headers are compared without regard to case.
     """
-    found: Mapping[str, Any] = {
-        name[len(prefix) :]: value
-        for prefix in _PREFIXES
-        for name, value in ((name.lower(), value) for name, value in headers.items())
-        if name.startswith(prefix)
-    }
-    kind = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
-    if not found and kind.lower().startswith(_STRUCTURED):
-        try:
-            decoded = json.loads(body)
-        except ValueError:
-            decoded = None
-        found = decoded if isinstance(decoded, dict) else {}
+    # Sorted: headers that differ by case alone give the same name on each delivery.
+    known = [(name.lower(), headers[name]) for name in sorted(headers)]
+    kind = dict(known).get("content-type", "")
+    if kind.lower().startswith(_STRUCTURED):
+        found = _decoded(body)
+    else:
+        prefixed = ((name, prefix, value) for prefix in _PREFIXES for name, value in known if name.startswith(prefix))
+        found = {name[len(prefix) :]: value for name, prefix, value in prefixed}
         if not found:
-            raise NoId(f"the delivery says that it is {_STRUCTURED}, and its body is not an object of JSON")
-    if not found:
-        return None
+            return None
     return Named(Key.from_cloud_event(found, replay_run), _instant(found.get("time")))
+
+
+def _decoded(body: Union[bytes, bytearray]) -> Mapping[str, Any]:
+    """The attributes of a structured event."""
+    try:
+        # Not the bytes: `json` would also take UTF-16, which the packages for other languages do not.
+        found = json.loads(bytes(body).decode())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not found:
+        raise NoId(f"the body is not an object of JSON, and the content-type is {_STRUCTURED}")
+    return found
 
 
 def _instant(text: object) -> Optional[datetime.datetime]:

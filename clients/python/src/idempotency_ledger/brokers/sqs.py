@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+import re
 import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
@@ -23,6 +24,10 @@ _RECEIVE = 1  # seconds that a call waits for messages: a request to stop is not
 _BATCH = 10  # messages that a call may receive: SQS allows no more
 _CONCURRENCY_MAX = 1000
 _VISIBILITY_MAX = 43200  # seconds: SQS allows no more
+_ATTRIBUTES_MAX = 10  # attributes that a message may have
+_REASON = "dead-letter-reason"
+# SQS refuses a text with other characters than these of XML 1.0.
+_REFUSED = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Delivered = Mapping[str, Any]
 Handler = Callable[[Claim, Delivered], Result]
@@ -51,8 +56,8 @@ class SqsConsumer:
     `Ledger.process` does. `queue`: its URL. `named`: the name of a message by queue and message, or `NoId`; by default
     see `named`. `visibility`: seconds after which SQS delivers a message again whose consumer is gone, 1 to 43200; best
     longer than lease and grace. `dead_letters`: the URL of the queue of the copies; `None`: the message is left to the
-    redrive policy of the queue, which then must have one. `concurrency`: how many messages are processed at the same
-    time, 1 to 1000.
+    redrive policy of the queue, which then must have one. In a FIFO queue of dead letters a copy has the group of its
+    message, or ``dead``. `concurrency`: how many messages are processed at the same time, 1 to 1000.
 
     What each outcome becomes: ACK deletes the message; RETRY_LATER changes its visibility to the outcome's delay;
     DEAD_LETTER is a copy, then the message is deleted. While a message is processed its visibility is extended at a
@@ -165,11 +170,8 @@ class SqsConsumer:
         if outcome is None or outcome.advice is Advice.DEAD_LETTER:
             if self._dead_letters is None:
                 return  # SQS counts its deliveries, and moves it by the queue's redrive policy.
-            reason = (outcome.reason if outcome else None) or "NO_ID"
-            attributes = {**(message.get("MessageAttributes") or {}), "dead-letter-reason": _text(reason)}
-            self._client.send_message(
-                QueueUrl=self._dead_letters, MessageBody=message["Body"], MessageAttributes=attributes
-            )
+            reason = "NO_ID" if outcome is None else outcome.reason or "DEAD_LETTER"
+            self._client.send_message(QueueUrl=self._dead_letters, **_copy(self._dead_letters, message, reason))
         self._client.delete_message(QueueUrl=self._queue, ReceiptHandle=receipt)
 
     def _visible_after(self, receipt: str, seconds: float) -> None:
@@ -189,5 +191,16 @@ class SqsConsumer:
                     _log.warning("a message was not kept: %s", type(error).__name__)
 
 
-def _text(value: str) -> Dict[str, str]:
-    return {"DataType": "String", "StringValue": value}
+def _copy(queue: str, message: Delivered, reason: str) -> Dict[str, Any]:
+    """What a queue of dead letters is sent. A message with ten attributes has no room for the reason.
+
+    A FIFO queue stores the copy of a message once, in the order of its group; it refuses a copy without a group.
+    """
+    attributes = dict(message.get("MessageAttributes") or {})
+    if len(attributes) < _ATTRIBUTES_MAX or _REASON in attributes:
+        attributes[_REASON] = {"DataType": "String", "StringValue": _REFUSED.sub("?", reason)}
+    copy = {"MessageBody": message["Body"], "MessageAttributes": attributes}
+    if queue.endswith(".fifo"):
+        group = (message.get("Attributes") or {}).get("MessageGroupId")
+        copy.update(MessageGroupId=group or "dead", MessageDeduplicationId=message["MessageId"])
+    return copy

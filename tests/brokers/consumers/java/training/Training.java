@@ -18,6 +18,8 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import redis.clients.jedis.RedisClient;
+import redis.clients.jedis.exceptions.JedisException;
 
 /**
  * Loads what a consumer loads besides the package, for an archive of the JVM. No server answers it.
@@ -45,6 +47,11 @@ public final class Training {
       producer.close(Duration.ZERO);
       consumer.subscribe(List.of("training"));
       consumer.poll(Duration.ofSeconds(1));
+    }
+    try (RedisClient redis = RedisClient.create("redis://127.0.0.1:1")) {
+      redis.ping();
+    } catch (JedisException expected) {
+      // Nothing listens.
     }
     ConnectionFactory broker = new ConnectionFactory();
     broker.setAutomaticRecoveryEnabled(false);

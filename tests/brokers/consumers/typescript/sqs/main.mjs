@@ -13,7 +13,7 @@ await new SqsConsumer({
   queue: await urlOf('orders'),
   handler: (claim, message) => paid(claim, Buffer.from(message.Body)),
   visibilityMs: 2_000,
-  deadLetters: await urlOf('dead'),
+  deadLetters: await urlOf('dead.fifo'),
   concurrency: 4,
 }).run(stop.signal);
 await ledger.close();

@@ -1,29 +1,17 @@
 package idempotencyledger.client;
 
-import java.lang.System.Logger;
+import idempotencyledger.client.internal.LimitedLog;
 import java.lang.System.Logger.Level;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 
 /**
  * The log of one consumer: at most a line a second of each kind, without payloads, keys, tokens and
  * texts of errors.
  */
 final class Report {
-  private static final Logger LOG = System.getLogger("idempotencyledger");
-  private static final long EVERY = TimeUnit.SECONDS.toNanos(1);
-
-  /** Kinds are reasons and types of errors: few. A bound all the same. */
-  private static final int MOST_KINDS = 200;
-
-  private final String consumer;
-  private final Map<String, Last> last = new ConcurrentHashMap<>();
-
-  private record Last(long at, int suppressed, boolean logged) {}
+  private final LimitedLog log;
 
   Report(String consumer) {
-    this.consumer = consumer;
+    log = new LimitedLog(consumer);
   }
 
   /**
@@ -65,26 +53,6 @@ final class Report {
   }
 
   void warn(String kind, String what) {
-    if (last.size() > MOST_KINDS) {
-      last.clear();
-    }
-    long now = System.nanoTime();
-    Last kept =
-        last.merge(
-            kind,
-            new Last(now, 0, true),
-            (old, fresh) ->
-                now - old.at() < EVERY
-                    ? new Last(old.at(), old.suppressed() + 1, false)
-                    : new Last(now, -old.suppressed(), true));
-    if (kept.logged()) {
-      int suppressed = -kept.suppressed();
-      LOG.log(
-          Level.WARNING,
-          consumer
-              + ": "
-              + what
-              + (suppressed > 0 ? "; " + suppressed + " more of this kind were suppressed" : ""));
-    }
+    log.log(Level.WARNING, kind, what);
   }
 }

@@ -7,8 +7,8 @@ import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 
 /** The lines that the package logs until this is closed. */
-final class Lines implements AutoCloseable {
-  final List<String> lines = new ArrayList<>();
+public final class Lines implements AutoCloseable {
+  public final List<String> lines = new ArrayList<>();
   private final Logger logger = Logger.getLogger("idempotencyledger");
   private final Handler collecting =
       new Handler() {
@@ -24,7 +24,7 @@ final class Lines implements AutoCloseable {
         public void close() {}
       };
 
-  Lines() {
+  public Lines() {
     logger.addHandler(collecting);
     logger.setUseParentHandlers(false);
   }

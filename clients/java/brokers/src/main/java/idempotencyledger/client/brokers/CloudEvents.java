@@ -36,8 +36,10 @@ public final class CloudEvents {
 
   /**
    * The name of a CloudEvent in binary mode (headers with a prefix such as {@code ce-}) or in
-   * structured mode (content-type {@code application/cloudevents+json}). An id of a CloudEvent is
-   * unique within its source, so both are those of the event.
+   * structured mode (content-type {@code application/cloudevents+json}). The content-type decides,
+   * as in the bindings of CloudEvents: the attributes of a structured event are those of its body,
+   * and attributes among its headers are not read. An id of a CloudEvent is unique within its
+   * source, so both are those of the event.
    *
    * @param headers the delivery's headers; their names are compared without regard to case
    * @param body the delivery's raw body
@@ -61,7 +63,8 @@ public final class CloudEvents {
             }
           });
     }
-    if (attributes.isEmpty() && kind[0].startsWith(STRUCTURED)) {
+    if (kind[0].startsWith(STRUCTURED)) {
+      attributes.clear();
       attributes.putAll(decoded(body));
     } else if (attributes.isEmpty()) {
       return Optional.empty();

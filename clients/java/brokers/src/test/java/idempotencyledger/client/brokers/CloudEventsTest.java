@@ -47,8 +47,31 @@ class CloudEventsTest {
   }
 
   @Test
+  void structured_mode_is_not_read_from_headers() {
+    byte[] body = "{\"id\": \"1\", \"source\": \"shop\"}".getBytes(StandardCharsets.UTF_8);
+    assertEquals(
+        Optional.of(Named.of("shop", "1")),
+        CloudEvents.named(withHeaders("application/cloudevents+json"), body));
+    assertThrows(
+        NoIdException.class,
+        () -> CloudEvents.named(withHeaders("application/cloudevents+json"), new byte[0]));
+    // In another format the event cannot be read: its headers count.
+    assertEquals(
+        Optional.of(Named.of("other", "2")),
+        CloudEvents.named(withHeaders("application/cloudevents+avro"), body));
+  }
+
+  private static Map<String, String> withHeaders(String contentType) {
+    return Map.of("content-type", contentType, "ce_id", "2", "ce_source", "other");
+  }
+
+  @Test
   void other_deliveries_are_not_events() {
     assertEquals(Optional.empty(), CloudEvents.named(Map.of("id", "1"), new byte[0]));
+    assertEquals(
+        Optional.empty(),
+        CloudEvents.named(
+            Map.of("content-type", "application/cloudevents-batch+json"), new byte[] {'[', ']'}));
   }
 
   @Test

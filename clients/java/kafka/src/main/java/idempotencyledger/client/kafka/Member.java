@@ -136,26 +136,7 @@ final class Member implements ConsumerRebalanceListener {
         Thread.currentThread().interrupt();
       }
     }
-    report(partitions.running());
-  }
-
-  private void report(int running) {
-    Throwable failure = deliveries.failure();
-    if (running > 0) {
-      IllegalStateException late =
-          new IllegalStateException(
-              running + " handlers still run " + settings.grace() + " after the request to stop");
-      if (failure == null) {
-        throw late;
-      }
-      failure.addSuppressed(late);
-    }
-    if (failure instanceof Error error) {
-      throw error;
-    }
-    if (failure instanceof RuntimeException error) {
-      throw error;
-    }
+    deliveries.end(partitions.running(), settings.grace(), RuntimeException.class);
   }
 
   /** Begins what may begin, takes more, and commits what is done. */

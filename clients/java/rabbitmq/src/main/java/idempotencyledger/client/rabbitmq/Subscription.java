@@ -73,7 +73,7 @@ final class Subscription {
         Thread.currentThread().interrupt();
       }
     }
-    report();
+    deliveries.end(running(), settings.grace(), IOException.class);
   }
 
   private void consume(BooleanSupplier stop) throws IOException {
@@ -112,28 +112,6 @@ final class Subscription {
     }
     if (channel != null) {
       channel.abort();
-    }
-  }
-
-  private void report() throws IOException {
-    Throwable failure = deliveries.failure();
-    if (running() > 0) {
-      IllegalStateException late =
-          new IllegalStateException(
-              running() + " handlers still run " + settings.grace() + " after the request to stop");
-      if (failure == null) {
-        throw late;
-      }
-      failure.addSuppressed(late);
-    }
-    if (failure instanceof Error error) {
-      throw error;
-    }
-    if (failure instanceof RuntimeException error) {
-      throw error;
-    }
-    if (failure instanceof IOException error) {
-      throw error;
     }
   }
 

@@ -89,7 +89,7 @@ public final class Deliveries {
   /**
    * Ends the run with an error; the first one counts.
    *
-   * @param error what {@link #failure()} returns from now on
+   * @param error what {@link #failure()} returns from now on, and {@link #end} throws
    */
   public void fail(Throwable error) {
     failure.compareAndSet(null, error);
@@ -102,5 +102,41 @@ public final class Deliveries {
    */
   public Throwable failure() {
     return failure.get();
+  }
+
+  /**
+   * Ends the run: returns where nothing has failed, and throws what has.
+   *
+   * @param <X> the checked exception of the broker's client
+   * @param running how many handlers still run
+   * @param grace how long the run has waited for them
+   * @param checked the checked exception of the broker's client; a subclass of {@link
+   *     RuntimeException} where it has none
+   * @throws X what has ended the run
+   * @throws IllegalStateException where handlers still run, and no other error has ended the run
+   */
+  public <X extends Exception> void end(int running, Duration grace, Class<X> checked) throws X {
+    Throwable found = failure.get();
+    if (running > 0) {
+      IllegalStateException late =
+          new IllegalStateException(
+              running + " handlers still run " + grace + " after the request to stop");
+      if (found == null) {
+        throw late;
+      }
+      found.addSuppressed(late);
+    }
+    if (found instanceof Error error) {
+      throw error;
+    }
+    if (found instanceof RuntimeException error) {
+      throw error;
+    }
+    if (checked.isInstance(found)) {
+      throw checked.cast(found);
+    }
+    if (found != null) { // A function of the program has thrown what it does not declare.
+      throw new IllegalStateException("the run has failed", found);
+    }
   }
 }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import idempotencyledger.client.ClosedException;
 import idempotencyledger.client.Handler;
@@ -14,6 +15,8 @@ import idempotencyledger.client.brokers.internal.Verdict.Kind;
 import idempotencyledger.client.proto.ReleaseRequest;
 import idempotencyledger.client.testing.GrantingServer;
 import io.grpc.Server;
+import java.io.IOException;
+import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
@@ -103,6 +106,37 @@ class DeliveriesTest {
         deliveries.process(NAME, new byte[0], () -> asked.incrementAndGet() > 1, DONE);
     assertEquals(Kind.NOT_BEGUN, verdict.kind());
     assertInstanceOf(ReleaseRequest.class, service.asked.get(1));
+  }
+
+  private void end(int running) throws IOException {
+    deliveries.end(running, Duration.ofSeconds(20), IOException.class);
+  }
+
+  @Test
+  void run_without_a_failure_ends() throws IOException {
+    end(0);
+  }
+
+  @Test
+  void run_with_running_handlers_does_not_end_in_good_order() {
+    String text = assertThrows(IllegalStateException.class, () -> end(2)).getMessage();
+    assertEquals("2 handlers still run PT20S after the request to stop", text);
+  }
+
+  @Test
+  void failure_of_a_run_is_thrown_with_the_handlers_that_still_run() {
+    IOException lost = new IOException("lost");
+    deliveries.fail(lost);
+    deliveries.fail(new IllegalStateException("a later one"));
+    assertSame(lost, assertThrows(IOException.class, () -> end(1)));
+    assertInstanceOf(IllegalStateException.class, lost.getSuppressed()[0]);
+  }
+
+  @Test
+  void failure_that_is_not_declared_is_wrapped() {
+    InterruptedException undeclared = new InterruptedException();
+    deliveries.fail(undeclared);
+    assertSame(undeclared, assertThrows(IllegalStateException.class, () -> end(0)).getCause());
   }
 
   @Test

@@ -1,0 +1,2 @@
+/** Redis Streams: a consumer group whose entries are each processed once. */
+package idempotencyledger.client.redis;
