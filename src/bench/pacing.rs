@@ -128,10 +128,12 @@ mod tests {
 
     #[tokio::test]
     async fn open_loop_calls_begin_at_their_instants() {
-        let end = Instant::now() + Duration::from_millis(100);
+        // The pacer ends with the test: a busy machine has the time that it needs.
+        let end = Instant::now() + Duration::from_mins(10);
         let pacer = Pacer::start(Duration::from_millis(2), end);
         let (pace, mut begun) = (pacer.pace(), Vec::new());
-        while let Some(at) = pace.next(end).await {
+        while begun.len() < 40 {
+            let at = pace.next(end).await.unwrap();
             assert!(at <= Instant::now());
             begun.push(at);
             if begun.len() == 10 {
@@ -142,20 +144,23 @@ mod tests {
         for (one, next) in begun.iter().zip(&begun[1..]) {
             assert_eq!(*next - *one, Duration::from_millis(2));
         }
-        let (begun, missed) = (begun.len() as u64, pacer.missed());
-        assert!((40..=51).contains(&begun) && missed <= 11, "{begun} begun, {missed} missed");
-        assert!((50..=51).contains(&(begun + missed)), "{begun} begun, {missed} missed");
+        // All that were due and have not begun: at the instant of the last one, and some of after that.
+        let (schedule, missed) = (Arc::clone(&pacer.schedule), pacer.missed());
+        let due = schedule.come(schedule.began.elapsed());
+        assert!(missed < due, "{missed} missed of {due}");
     }
 
     #[tokio::test]
     async fn instants_without_a_free_client_are_missed() {
         let end = Instant::now() + Duration::from_millis(20);
         let pacer = Pacer::start(Duration::from_micros(10), end);
-        tokio::time::sleep(Duration::from_millis(40)).await;
+        while pacer.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         assert!(pacer.pace().next(end).await.is_none(), "the time is over");
-        // The thread began a moment after its end was fixed.
-        let missed = pacer.missed();
-        assert!((1_000..=2_001).contains(&missed), "{missed}");
+        // It began a moment after its end was fixed.
+        let due = pacer.schedule.come(end.saturating_duration_since(pacer.schedule.began));
+        assert_eq!(pacer.missed(), due);
     }
 
     #[tokio::test]

@@ -20,15 +20,14 @@ use tokio::sync::watch;
 use tonic_health::pb::health_check_response::ServingStatus;
 
 use self::load::Load;
-use self::scene::Scene;
+use self::scene::{Scene, alone, within};
 use crate::harness::details::{acquired, claim, key, refusal};
 use crate::harness::server::Setup;
 
-/// The default of `lock_wait`: whoever waits for a row in vain waits so long.
-const LOCK_WAIT: Duration = Duration::from_millis(250);
 /// An operator has an answer within this time after a failover; a session that was idle for the other one is not
 /// trusted.
 const OPERATOR_WAITS: Duration = Duration::from_secs(5);
+const OPERATOR_WAITS_BUSY: Duration = Duration::from_secs(8);
 const OPERATOR_RESTS: Duration = Duration::from_millis(200);
 
 async fn hold(scene: &Scene, id: &str) -> sqlx::PgConnection {
@@ -75,18 +74,16 @@ async fn one_held_row_stalls_nobody_else() {
     let renewing = tokio::spawn({
         let (mut client, over) = (client.clone(), Arc::clone(&over));
         async move {
-            let (mut refused, mut at_once) = (0, 0);
+            let mut refused = 0;
             while !over.load(Ordering::Relaxed) {
                 let request = proto::RenewRequest { key: key("held", "hot"), token, ..Default::default() };
-                let asked = Instant::now();
                 if let Err(status) = client.renew(request).await {
                     assert_eq!(refusal(&status).reason, "OVERLOADED");
                     refused += 1;
-                    at_once += u32::from(asked.elapsed() < LOCK_WAIT);
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            (refused, at_once)
+            refused
         }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -99,9 +96,12 @@ async fn one_held_row_stalls_nobody_else() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     over.store(true, Ordering::Relaxed);
-    let (renewals, at_once) = renewing.await.unwrap();
+    let renewals = renewing.await.unwrap();
     assert!(renewals > 0, "the row was held");
-    assert!(at_once * 2 > renewals, "from memory: {at_once} of {renewals}");
+    // Those that met the row at the store have waited there for `lock_wait`.
+    let waited = scene.statements_locked();
+    let most = if alone() { renewals / 2 } else { renewals * 3 / 4 };
+    assert!(waited <= most, "not from memory: {waited} of {renewals} refusals");
     let share = harmed * 100 / calm.max(1);
     assert!(share >= scene.bar(80), "{share} % of the calm rate: {harmed} pairs beside {calm}");
     assert!(load.refused().is_empty(), "{:?}", load.refused());
@@ -127,6 +127,11 @@ async fn a_batch_with_a_held_row_is_answered_soon() {
         })
     };
     let end = |number: usize| Action::Complete(complete(&format!("m{number}"), tokens[number]));
+    // How long a batch takes on this machine now.
+    let settlements = (0..1_000).map(|number| proto::Settlement { action: Some(renew(number)) }).collect();
+    let started = Instant::now();
+    client.batch_settle(proto::BatchSettleRequest { settlements }).await.unwrap();
+    let calm = started.elapsed();
     let mut told = Vec::new();
     let mut held = hold(&scene, "m700").await;
     for (what, action) in [("renewals", &renew as &dyn Fn(usize) -> Action), ("completions", &end)] {
@@ -135,7 +140,10 @@ async fn a_batch_with_a_held_row_is_answered_soon() {
         let started = Instant::now();
         let results = client.batch_settle(proto::BatchSettleRequest { settlements }).await;
         let took = started.elapsed();
-        assert!(took < Duration::from_millis(1_500), "{what}: {took:?}");
+        assert!(
+            took < Duration::from_millis(1_500) + calm * 2,
+            "{what}: {took:?}, and {calm:?} without the row"
+        );
         for (number, result) in results.unwrap().into_inner().results.iter().enumerate() {
             match &result.outcome {
                 Some(Outcome::Rejected(it)) if number == 700 => {
@@ -214,7 +222,7 @@ async fn an_insert_under_way_stalls_nobody_else() {
             other => panic!("{number}: {other:?}"),
         }
     }
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(took < within(Duration::from_secs(4), Duration::from_secs(8)), "{took:?}");
     other.execute("ROLLBACK").await.unwrap();
     scene.end(format!("a batch of 100 with an insert under way: {} ms", took.as_millis())).await;
 }
@@ -224,7 +232,8 @@ async fn an_insert_under_way_stalls_nobody_else() {
 async fn operator_works(scene: &Scene, version: i32) -> i32 {
     let mut admin = scene.served.admin.clone();
     let request = proto::GetPolicyRequest { consumer: "operated".into() };
-    let read = tokio::time::timeout(OPERATOR_WAITS, admin.get_policy(request)).await;
+    let read =
+        tokio::time::timeout(within(OPERATOR_WAITS, OPERATOR_WAITS_BUSY), admin.get_policy(request)).await;
     assert_eq!(read.expect("a read in time").unwrap().into_inner().policy.unwrap().version, version);
     let request = proto::SetPolicyRequest {
         consumer: "operated".into(),
@@ -234,7 +243,8 @@ async fn operator_works(scene: &Scene, version: i32) -> i32 {
         policy: Some(proto::Policy { claims_per_second: Some(version + 1_000), ..Default::default() }),
         ..Default::default()
     };
-    let changed = tokio::time::timeout(OPERATOR_WAITS, admin.set_policy(request)).await;
+    let changed =
+        tokio::time::timeout(within(OPERATOR_WAITS, OPERATOR_WAITS_BUSY), admin.set_policy(request)).await;
     changed.expect("a change in time").unwrap().into_inner().policy.unwrap().version
 }
 
@@ -256,7 +266,8 @@ async fn a_silent_failover_costs_few_seconds() {
         longest = longest.max(load.gap());
         load.watch_gaps();
     }
-    assert!(longest < Duration::from_secs(5), "{longest:?} without an answer");
+    let most = within(Duration::from_secs(5), Duration::from_millis(6_500));
+    assert!(longest < most, "{longest:?} without an answer");
     assert!(longest > Duration::from_secs(1), "{longest:?}: nothing was silent");
     let pairs = load.during(Duration::from_secs(1)).await;
     assert!(pairs > 0);
@@ -285,7 +296,8 @@ async fn health_tells_an_outage_and_no_short_stall() {
         let silent = Instant::now();
         scene.becomes(ServingStatus::NotServing).await;
         let took = silent.elapsed();
-        assert!(took < Duration::from_secs(5), "NOT_SERVING after {took:?}");
+        let most = within(Duration::from_secs(5), Duration::from_secs(15));
+        assert!(took < most, "NOT_SERVING after {took:?}");
         for (name, status) in [
             ("idempotency.ledger.v1.LedgerService", ServingStatus::NotServing),
             ("idempotency.ledger.v1.AdminService", ServingStatus::NotServing),
@@ -347,7 +359,8 @@ async fn an_absent_standby_leaves_few_backends_behind() {
     scene.cluster.execute("postgres", "SELECT pg_reload_conf()").await;
     let back = Instant::now();
     while load.pairs() == before {
-        assert!(back.elapsed() < Duration::from_secs(5), "not well: {:?}", load.refused());
+        let most = within(Duration::from_secs(5), Duration::from_secs(30));
+        assert!(back.elapsed() < most, "not well: {:?}", load.refused());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let took = back.elapsed();

@@ -1,6 +1,7 @@
 //! The program itself: what is wrong at its start is said with the name of its setting; what breaks
 //! while it serves loses nothing.
 
+mod acts;
 mod early;
 mod ephemeral;
 pub(crate) mod log;
@@ -13,6 +14,8 @@ mod supervisor;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::proto::{self, claim_response::Verdict, ledger_service_client::LedgerServiceClient};
@@ -25,6 +28,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::disk::SmallDisk;
 use crate::harness::postgres::{Cluster, free_port};
+use crate::waiting::until;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_idempotency-ledger");
 
@@ -219,8 +223,12 @@ async fn a_database_that_goes_away_and_comes_back_loses_nothing() {
     }
 }
 
-/// Claims and completes until the server dies; says what was acknowledged.
-async fn load(mut client: LedgerServiceClient<Channel>, worker: String) -> Vec<(String, bool)> {
+/// Claims and completes until the server dies; says what was acknowledged, and counts it.
+async fn load(
+    mut client: LedgerServiceClient<Channel>,
+    worker: String,
+    done: Arc<AtomicUsize>,
+) -> Vec<(String, bool)> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
         let id = format!("{worker}-{number}");
@@ -229,6 +237,7 @@ async fn load(mut client: LedgerServiceClient<Channel>, worker: String) -> Vec<(
         let request = proto::CompleteRequest { key: key("c", &id), token, ..Default::default() };
         let completed = client.complete(request).await.is_ok();
         acknowledged.push((id, completed));
+        done.fetch_add(1, Ordering::SeqCst);
         if !completed {
             break;
         }
@@ -239,17 +248,17 @@ async fn load(mut client: LedgerServiceClient<Channel>, worker: String) -> Vec<(
 async fn kill_and_look(url: &str) {
     for round in 0..3 {
         let mut server = Server::start(url).await;
-        let mut workers = Vec::new();
+        let (mut workers, done) = (Vec::new(), Arc::<AtomicUsize>::default());
         for worker in 0..8 {
-            workers.push(tokio::spawn(load(server.client().await, format!("{round}-{worker}"))));
+            let name = format!("{round}-{worker}");
+            workers.push(tokio::spawn(load(server.client().await, name, Arc::clone(&done))));
         }
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until("a hundred pairs are done", || done.load(Ordering::SeqCst) >= 100).await;
         server.child.kill().unwrap();
         let mut acknowledged = Vec::new();
         for worker in workers {
             acknowledged.extend(worker.await.unwrap());
         }
-        assert!(acknowledged.len() > 8, "too little happened");
         drop(server);
         let server = Server::start(url).await;
         let mut client = server.client().await;

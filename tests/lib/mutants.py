@@ -2579,5 +2579,44 @@ MUTANTS = [
     ]),
     Mutant("IN20", "a redrive without the fingerprint hands out the message that had it", "inbox::next", [
         ("src/domain/operate.rs", "        next.body = entry.body.map(|_| Body::Erased);\n", ""),
+    # Between the parts: gauges, settings, clocks, and what proofs demand.
+    Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
+        ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
+        ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(waits.micros());\n",
+         "        if waits > Span::ZERO {\n            self.metrics.upkeep().purge_waits(waits.micros());\n        }\n"),
+    ]),
+    Mutant("WA2", "a clock that was ahead once is shown as ahead for ever", "observe::moves", [
+        ("src/metrics/upkeep.rs", "self.clock_ahead.set(micros.max(0) / 1_000_000);", "self.clock_ahead.set(self.clock_ahead.get().max(micros / 1_000_000));"),
+    ]),
+    Mutant("WA3", "the counts of entries never fall", "observe::moves", [
+        ("src/metrics/entries.rs", "                gauge.set(value);", "                gauge.set(gauge.get().max(value));"),
+    ]),
+    Mutant("WA4", "a certificate that ends sooner is not shown", "observe::moves", [
+        ("src/metrics/credentials.rs", "                gauge.set(value);", "                gauge.set(gauge.get().max(value));"),
+    ]),
+    Mutant("WA5", "the workers take batches of any size", "process::acts", [
+        ("src/ledger/mod.rs", "claims::worker::supervise(shared.clone(), number, options.batch_max)", "claims::worker::supervise(shared.clone(), number, options.batch_max.max(1_000))"),
+    ]),
+    Mutant("WA6", "the purge takes batches of one size", "process::acts", [
+        ("src/ledger/upkeep/purge.rs", "let batch = self.options.batch;", "let batch = self.options.batch.max(500);"),
+    ]),
+    Mutant("WA7", "max_wait bounds no wait", "process::acts", [
+        ("src/rpc/waiting.rs", "wait.to_std().min(max_wait).min(left)", "wait.to_std().min(max_wait.max(wait.to_std())).min(left)"),
+    ]),
+    Mutant("WA8", "the longest owner is that of the consumer", "process::acts", [
+        ("src/server/config/checked.rs", 'owner: number("owner_bytes_max", given.owner_bytes_max.as_ref(), usual.owner, 1..=1_024)',
+         'owner: number("owner_bytes_max", given.consumer_bytes_max.as_ref(), usual.owner, 1..=1_024)'),
+    ]),
+    Mutant("WA9", "the retry-after of a full queue does not depend on how long claims waited", "claims::queue", [
+        ("src/ledger/claims/queue/mod.rs", "taken_after(now.saturating_duration_since(last.since))", "taken_after(last.since.saturating_duration_since(now))"),
+    ]),
+    Mutant("WA10", "commands wait for a batch that hangs", "claims::queue", [
+        ("src/ledger/claims/queue/in_flight.rs", "elapsed.map(|elapsed| WAIT_FOR_BATCH_MAX.saturating_sub(elapsed))", "elapsed.map(|_| WAIT_FOR_BATCH_MAX)"),
+    ]),
+    Mutant("WA11", "a point at which servers are killed is passed by no call", "proof::live::suites::killed", [
+        ("src/ledger/claims/worker.rs", '        crash::point("after_seal");\n', ""),
+    ]),
+    Mutant("WA12", "no page follows the first one", "proof::fuzz::mangled_page_tokens", [
+        ("src/rpc/admin/page_token.rs", "bytes.first() == Some(&VERSION))", "bytes.first() == Some(&0))"),
     ]),
 ]

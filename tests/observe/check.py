@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 import alerts  # noqa: E402
 import edges  # noqa: E402
 import live  # noqa: E402
+import panels  # noqa: E402
 import scrape  # noqa: E402
 import secured  # noqa: E402
 import story  # noqa: E402
@@ -69,6 +70,9 @@ def main():
     problems += wrong
     print(f"{number} edges of alerts; {moves} times a threshold or a waiting time was moved; {len(edges.BREAKS)} mistakes made")
     problems += live.dashboard_is_current()
+    wrong, number, mistakes = panels.check()
+    problems += wrong
+    print(f"{number} queries of the dashboard show the known value of a known load; {mistakes} mistakes made in them")
     where = re.fullmatch(r"(postgres\w*://[^@]*@)([^:/]+):(\d+)(/.*)", options.database_url)
     hop = DatabaseHop(where[2], int(where[3]))
     with Running() as running:

@@ -81,8 +81,8 @@ async fn a_call_whose_wait_ends_when_it_is_called_does_not_keep_the_others_waiti
         let ends = WaitEnds { at: now + wait, deadline: now + 60 * SECOND };
         answered_later(&room, &metrics, &submission, absent, ends, (&noted, &Anyone))
     };
-    // Older than a last look may be to stand.
-    let over = Duration::from_millis(150);
+    // Older than a last look may be to stand, and longer than a busy machine needs to begin both waits.
+    let over = SECOND;
     let (mut first, mut second) = (Box::pin(waits(over)), Box::pin(waits(60 * SECOND)));
     assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
     // Its wait is over, and it is called before it notices that.

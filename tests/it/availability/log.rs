@@ -1,10 +1,10 @@
 //! A log that nothing reads costs no call.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::load::Load;
-use super::scene::{ALONE, alone, bar};
+use super::scene::{ALONE, alone, bar, within};
 use crate::harness::log_reader::{LogReader, MUCH};
 use crate::harness::postgres::free_port;
 use crate::observe::series;
@@ -28,14 +28,21 @@ async fn an_unread_log_delays_no_call() {
     reader.stall(true);
     load.watch_gaps();
     let harmed = load.during(Duration::from_secs(run.size)).await;
+    // On a busy machine it takes longer until its queue is full.
+    let (mut dropped, since) = (0.0, Instant::now());
+    while dropped == 0.0 && since.elapsed() < Duration::from_secs(120) {
+        load.during(Duration::from_millis(100)).await;
+        dropped = series(&observed).await["idempotency_ledger_log_lines_dropped_total"];
+    }
     let gap = load.gap();
-    let dropped = series(&observed).await["idempotency_ledger_log_lines_dropped_total"];
     reader.stall(false);
     let refused = load.refused();
     load.end().await;
     assert!(refused.is_empty(), "{refused:?}");
     assert!(dropped > 0.0, "the reader stalled, and the queue had room for all: {harmed} pairs");
-    assert!(gap < Duration::from_secs(1), "no call was answered for {gap:?}");
+    // A call that waited for the reader would wait until its stall is over, which lines are dropped before.
+    let most = within(Duration::from_secs(1), Duration::from_secs(15));
+    assert!(gap < most, "no call was answered for {gap:?}");
     let share = harmed * 100 / calm.max(1);
     assert!(share >= bar(80), "{share} % of the calm rate: {harmed} pairs after {calm}");
     run.summary(format!(

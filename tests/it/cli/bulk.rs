@@ -1,5 +1,6 @@
 //! Redriving many, and the watched summary.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -143,18 +144,31 @@ async fn a_redrive_that_breaks_off_says_how_to_go_on(kind: Kind) {
 async fn a_watched_summary_ends_on_an_interrupt(kind: Kind) {
     let server = TestServer::start(kind).await;
     park(&server, "1", "x").await;
-    let child = command(&["entries", "summary", "--watch", "--every", "100ms"])
+    let mut child = command(&["entries", "summary", "--watch", "--every", "100ms"])
         .args(["--endpoint", &server.address().to_string()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    // It has shown itself three times.
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let shown = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        while text.matches("as of").count() < 3 {
+            assert!(out.read_line(&mut text).unwrap() > 0, "it ended: {text}");
+        }
+        (out, text)
+    });
+    let (mut out, mut text) = shown.await.unwrap();
     let interrupt = format!("kill -INT {}", child.id());
     let sent = std::process::Command::new("sh").args(["-c", &interrupt]).status().unwrap();
     assert!(sent.success());
-    let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
-    let ran = super::ended(output).says(0, &["PARKED  CONSUMER  1"]);
-    assert!(ran.out.matches("as of").count() > 2 && !ran.out.contains('\u{1b}'), "{ran:?}");
+    let ended = tokio::task::spawn_blocking(move || {
+        out.read_to_string(&mut text).unwrap();
+        (child.wait_with_output().unwrap(), text)
+    });
+    let (output, text) = ended.await.unwrap();
+    super::ended(output).is(0, "");
+    assert!(text.contains("PARKED  CONSUMER  1") && !text.contains('\u{1b}'), "{text:?}");
     server.stop().await;
 }

@@ -65,7 +65,7 @@ pub(super) fn post() -> http::Request<()> {
 }
 
 /// A message as gRPC sends it.
-pub(super) fn message(message: &impl Message) -> Vec<u8> {
+pub(crate) fn message(message: &impl Message) -> Vec<u8> {
     let payload = message.encode_to_vec();
     let mut bytes = vec![0];
     bytes.extend(u32::try_from(payload.len()).unwrap().to_be_bytes());

@@ -2,7 +2,7 @@
 //! calls, those that fill memory.
 
 mod floods;
-mod frames;
+pub(crate) mod frames;
 mod life;
 mod memory;
 mod refused;

@@ -17,6 +17,7 @@ pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod raw;
 mod reopened;
+mod scraped;
 pub(crate) mod server;
 mod setup;
 mod shifted;

@@ -57,6 +57,11 @@ impl Pki {
 
     /// A revocation list with these serial numbers.
     pub(crate) fn revoked(&self, serials: &[u64]) -> String {
+        self.revoked_until(serials, 2035)
+    }
+
+    /// A revocation list with these serial numbers, whose next one is due at the begin of a year.
+    pub(crate) fn revoked_until(&self, serials: &[u64], year: i32) -> String {
         let revoked = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
             revocation_time: date_time_ymd(2026, 1, 1),
@@ -65,7 +70,7 @@ impl Pki {
         };
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2026, 1, 1),
-            next_update: date_time_ymd(2035, 1, 1),
+            next_update: date_time_ymd(year, 1, 1),
             crl_number: SerialNumber::from(1_u64),
             issuing_distribution_point: None,
             revoked_certs: serials.iter().map(revoked).collect(),

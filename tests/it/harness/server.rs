@@ -207,7 +207,7 @@ pub(crate) struct Served {
     pub(crate) admin: AdminServiceClient<Channel>,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) http_address: std::net::SocketAddr,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
     must_stop: MustStop,
@@ -218,7 +218,7 @@ pub(crate) struct TestServer {
     pub(crate) at: TestStore,
     pub(crate) client: LedgerServiceClient<Channel>,
     pub(crate) admin: AdminServiceClient<Channel>,
-    served: Served,
+    pub(super) served: Served,
 }
 
 impl Served {
@@ -294,7 +294,7 @@ impl Served {
 
     /// What a series of its metrics stands at.
     pub(crate) fn metric(&self, series: &str) -> Option<f64> {
-        let text = self.ledger.metrics().text().unwrap();
+        let text = self.scraped();
         text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
     }
 

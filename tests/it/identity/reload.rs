@@ -26,13 +26,13 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// A server with all files, in a folder as a cluster mounts secrets: the files are links into a folder that is itself a
 /// link, which is replaced as a whole.
-pub(super) struct Mounted {
+pub(crate) struct Mounted {
     folder: tempfile::TempDir,
     versions: u32,
-    child: Child,
-    pub(super) port: u16,
-    pub(super) observed: String,
-    pub(super) pki: Pki,
+    pub(crate) child: Child,
+    pub(crate) port: u16,
+    pub(crate) observed: String,
+    pub(crate) pki: Pki,
 }
 
 impl Drop for Mounted {
@@ -45,7 +45,7 @@ impl Drop for Mounted {
 const FILES: [&str; 6] = ["tokens.toml", "rights.toml", "cert.pem", "key.pem", "ca.pem", "crl.pem"];
 
 impl Mounted {
-    pub(super) async fn start(people: &People) -> Mounted {
+    pub(crate) async fn start(people: &People) -> Mounted {
         let folder = tempfile::tempdir().unwrap();
         let (port, observed) = (free_port(), format!("127.0.0.1:{}", free_port()));
         let pki = Pki::new();
@@ -96,7 +96,7 @@ impl Mounted {
     }
 
     /// A new version of the folder, with these files changed, takes the place of the old one.
-    pub(super) fn swap(&mut self, changes: &[(&str, &str)]) {
+    pub(crate) fn swap(&mut self, changes: &[(&str, &str)]) {
         let (old, now) =
             (self.folder.path().join(format!("v{}", self.versions)), self.folder.path().join("now"));
         self.versions += 1;
@@ -117,11 +117,11 @@ impl Mounted {
     }
 
     /// A file of the folder: one that is mounted, or `out` and `log`.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         crate::harness::log_file::settled(self.path("log").as_ref())
     }
 

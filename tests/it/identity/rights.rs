@@ -138,7 +138,7 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
     let (mut wrong, expected) = (Vec::new(), refused.len());
     // Those that wait for the store come last: they would keep others from it.
     // A refusal comes at the latest when the machine has time for it; a call that is allowed waits for the store.
-    let patience = |denied| if denied { Duration::from_mins(1) } else { Duration::from_secs(2) };
+    let patience = |denied| if denied { Duration::from_mins(4) } else { Duration::from_secs(2) };
     for (rows, denied) in [(refused, true), (allowed, false)] {
         let asked = rows.iter().map(|&(rpc, person, way, consumer)| {
             let asked =

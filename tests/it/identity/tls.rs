@@ -31,7 +31,7 @@ pub(super) fn tls(pki: &Pki, revoked: Option<&[u64]>) -> Arc<Tls> {
 }
 
 /// A way to a server that shows a certificate of this authority.
-pub(super) fn way(pki: &Pki, port: u16, own: Option<&(String, String)>) -> Endpoint {
+pub(crate) fn way(pki: &Pki, port: u16, own: Option<&(String, String)>) -> Endpoint {
     let authority = Certificate::from_pem(pki.issuer.pem());
     let mut tls = ClientTlsConfig::new().ca_certificate(authority).domain_name("localhost");
     if let Some((certificate, key)) = own {

@@ -78,7 +78,7 @@ impl Signer {
 }
 
 #[allow(clippy::disallowed_methods, reason = "tokens are judged by the machine's own clock")]
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use idempotency_ledger::proto::{self, ledger_service_client::LedgerServiceClient};
+use tonic::transport::Channel;
 use tonic_health::pb::health_check_response::ServingStatus;
 
 use super::{cluster, end_sessions, grant, mount, tells};
@@ -22,6 +25,21 @@ async fn served(folder: &Path, settings: &[&str]) -> Server {
     let server = Server { child, address };
     server.becomes(ServingStatus::Serving).await;
     server
+}
+
+/// The first answer to a claim: a server is healthy by its heartbeat, and its sessions for claims come a moment later.
+async fn claims_again(client: &mut LedgerServiceClient<Channel>, id: &str) -> proto::ClaimResponse {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match client.claim(claim("c", id)).await {
+            Ok(answer) => return answer.into_inner(),
+            Err(status) => {
+                assert_eq!(refusal(&status).reason, "STORE_UNAVAILABLE", "{status:?}");
+                assert!(Instant::now() < until, "{status:?}");
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +73,7 @@ async fn a_rotated_password_and_user_are_used_without_a_restart() {
     tells(&log, &["password authentication failed"]).await;
     mount(&secrets, "password", "second\n");
     server.becomes(ServingStatus::Serving).await;
-    acquired(&client.claim(claim("c", "3")).await.unwrap().into_inner());
+    acquired(&claims_again(&mut client, "3").await);
     // A secret that is not there is no reason to end.
     std::fs::remove_file(&password).unwrap();
     end_sessions(&cluster).await;
@@ -69,7 +87,7 @@ async fn a_rotated_password_and_user_are_used_without_a_restart() {
     mount(&secrets, "user", "next");
     mount(&secrets, "password", "third");
     server.becomes(ServingStatus::Serving).await;
-    acquired(&client.claim(claim("c", "5")).await.unwrap().into_inner());
+    acquired(&claims_again(&mut client, "5").await);
     let mut connection = cluster.connect("postgres").await;
     let users: Vec<String> = sqlx::query_scalar(
         "SELECT DISTINCT usename::text FROM pg_stat_activity WHERE application_name LIKE 'idempotency-ledger %'",
@@ -94,8 +112,8 @@ async fn a_rotated_url_changes_who_connects_and_not_whereto() {
     end_sessions(&cluster).await;
     tells(&folder.path().join("log"), &["database_url_file names other servers"]).await;
     server.becomes(ServingStatus::Serving).await;
-    let known = client.claim(claim("c", "1")).await.unwrap().into_inner();
-    assert!(matches!(known.verdict, Some(idempotency_ledger::proto::claim_response::Verdict::InProgress(_))));
+    let known = claims_again(&mut client, "1").await;
+    assert!(matches!(known.verdict, Some(proto::claim_response::Verdict::InProgress(_))));
 }
 
 /// What is wrong with a file is told at the start and by `--check-config`, by its setting and its path.

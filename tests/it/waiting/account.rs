@@ -14,12 +14,15 @@ use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::server::{Kind, Setup, TestServer};
 use crate::identity::{People, by};
 
+/// Seconds for which calls may wait: nearly as long as a call may take.
+const LONG: u64 = 29;
 const REQUEST_BYTES: &str = "idempotency_ledger_request_bytes";
 const ALL: &[(&str, &str)] = &[("*", "claim settle read admin")];
 
 async fn server(people: &People, principals: PrincipalLimits) -> (TestServer, Guard) {
     let guard = Guard::new(people.trust());
-    let setup = Setup { guard: guard.clone(), principals, ..Setup::default() };
+    let max_wait = Duration::from_secs(LONG);
+    let setup = Setup { guard: guard.clone(), principals, max_wait, ..Setup::default() };
     (TestServer::start_with(Kind::Sqlite, setup).await, guard)
 }
 
@@ -49,7 +52,8 @@ async fn the_holder_completes_however_many_calls_of_its_principal_wait() {
         let token = acquired(&granted).token;
         let mut waiting = Vec::new();
         for number in 1..=CALLS {
-            waiting.push(sent(&server, by(one, waits("c", "1"))));
+            let wait = secs(LONG.cast_signed());
+            waiting.push(sent(&server, by(one, proto::ClaimRequest { wait, ..claim("c", "1") })));
             until_waiting(&server, number).await;
         }
         assert_eq!(server.metric(REQUEST_BYTES), Some(0.0), "{limits:?}");

@@ -123,8 +123,9 @@ async fn waiters_are_let_go_within_a_second_when_the_server_drains(kind: Kind) {
         spread[(again.nanos / 100_000_000) as usize] += 1;
     }
     let (ran, waited) = (times().0.saturating_sub(ran), times().1.saturating_sub(waited));
+    // On a busy machine a thread that is ready waits for a processor: that time is not the server's.
     assert!(
-        millis < 1_000,
+        millis < 1_000 + u128::from(waited),
         "{calls} calls were let go within {millis} ms; the threads ran {ran} ms, and waited {waited} ms for a processor"
     );
     assert!(spread.iter().all(|part| *part > 0), "they do not come again together: {spread:?}");

@@ -17,7 +17,7 @@ use idempotency_ledger::proto::{self, EntryState, ErrorReason, FailureKind};
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
-use crate::harness::details::{acquired, claim, completed, fields, key};
+use crate::harness::details::{acquired, claim, completed, fields, key, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
 
@@ -47,6 +47,9 @@ pub(crate) fn millis(millis: i32) -> Option<prost_types::Duration> {
     Some(prost_types::Duration { seconds: 0, nanos: millis * 1_000_000 })
 }
 
+/// Within this time a call is answered that is not answered at the end of its wait, on a busy machine too.
+pub(crate) const SOONER: Duration = Duration::from_secs(6);
+
 /// A Claim that waits for up to 9 s.
 pub(crate) fn waits(consumer: &str, id: &str) -> proto::ClaimRequest {
     proto::ClaimRequest { wait: secs(9), ..claim(consumer, id) }
@@ -70,7 +73,7 @@ pub(crate) fn looked_up(server: &TestServer, id: &str) -> Waiting<proto::LookupR
 pub(crate) async fn until(what: &str, is: impl Fn() -> bool) {
     let since = Instant::now();
     while !is() {
-        assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -94,7 +97,14 @@ fn loads(server: &TestServer) -> usize {
 
 /// Claims a key without a wait; its token.
 pub(crate) async fn held(server: &TestServer, id: &str) -> i64 {
-    acquired(&server.client.clone().claim(claim("c", id)).await.unwrap().into_inner()).token
+    for _ in 0..20 {
+        match server.client.clone().claim(claim("c", id)).await {
+            Ok(granted) => return acquired(&granted.into_inner()).token,
+            // A statement may take too long on a busy machine; nothing was changed then.
+            Err(status) => assert_eq!(refusal(&status).reason, "STORE_UNAVAILABLE", "{status:?}"),
+        }
+    }
+    panic!("the store takes nothing");
 }
 
 pub(crate) async fn complete(server: &TestServer, id: &str, token: i64) {
@@ -134,7 +144,7 @@ async fn a_waiting_claim_is_answered_the_result_of_the_holder(kind: Kind) {
     complete(&server, "1", token).await;
     let (answered, took) = timed(answer(waiting)).await;
     assert_eq!(completed(&answered).result, Bytes::from_static(b"done"));
-    assert!(took < Duration::from_secs(2), "woken by the completion, not by the end of its wait: {took:?}");
+    assert!(took < SOONER, "woken by the completion, not by the end of its wait: {took:?}");
     until_waiting(&server, 0).await;
     assert_eq!(ended(&server, "answered"), 1);
     // What is final, and what is new, is answered without a wait.
@@ -246,13 +256,13 @@ async fn a_wait_that_is_used_up_answers_the_last_verdict(kind: Kind) {
     })
     .await;
     assert!(matches!(answered.verdict, Some(Verdict::InProgress(_))), "{answered:?}");
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
+    assert!(took >= Duration::from_millis(300) && took < SOONER, "{took:?}");
     // The call's deadline bounds the wait, and the answer arrives before it.
     let mut request = tonic::Request::new(waits("c", "1"));
-    request.set_timeout(Duration::from_millis(900));
+    request.set_timeout(Duration::from_secs(3));
     let (answered, took) = timed(server.client.clone().claim(request)).await;
     assert!(matches!(answered.unwrap().into_inner().verdict, Some(Verdict::InProgress(_))));
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(900), "{took:?}");
+    assert!(took >= Duration::from_millis(300), "{took:?}");
     let request = proto::LookupRequest { key: key("c", "none"), wait };
     let (answered, took) = timed(server.client.clone().lookup(request)).await;
     assert_eq!(answered.unwrap().into_inner(), proto::LookupResponse::default());
@@ -293,7 +303,7 @@ async fn a_backoff_is_awaited_if_it_ends_within_the_wait(kind: Kind) {
     server.advance(Span::from_secs(5)).await;
     let (answered, took) = timed(answer(waiting)).await;
     assert_eq!(acquired(&answered).attempt, 1);
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(took < SOONER, "{took:?}");
     server.stop().await;
 }
 
@@ -318,7 +328,7 @@ async fn a_backoff_that_begins_during_the_wait_is_awaited_or_answered(kind: Kind
             let (answered, took) = timed(answer(one)).await;
             assert!(matches!(answered.verdict, Some(Verdict::Backoff(_))), "{answered:?}");
             assert_eq!(answered.retry_after, secs(60));
-            assert!(took < Duration::from_secs(4), "not by the end of its wait: {took:?}");
+            assert!(took < SOONER, "not by the end of its wait: {took:?}");
         }
     }
     assert_eq!((ended(&server, "granted"), ended(&server, "answered")), (1, 2));

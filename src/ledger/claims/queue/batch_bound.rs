@@ -89,9 +89,9 @@ impl BatchBound {
         (slopes.len() >= PAIRS_MIN).then(|| *slopes.select_nth_unstable(middle).1)
     }
 
-    /// Caps a batch that may otherwise have `max` commands.
-    pub(in crate::ledger::claims) fn cap(&mut self, max: usize) -> usize {
-        let is_active = |at| Instant::now().saturating_duration_since(at) < ACTIVE_FOR;
+    /// Caps a batch that may otherwise have `max` commands. The clock is read only where it decides.
+    pub(in crate::ledger::claims) fn cap(&mut self, max: usize, now: impl FnOnce() -> Instant) -> usize {
+        let is_active = |at| now().saturating_duration_since(at) < ACTIVE_FOR;
         if self.changed.is_some_and(is_active) {
             if std::mem::take(&mut self.is_stale) {
                 self.fits = self.marginal().map(fits).or(self.fits);
@@ -135,7 +135,7 @@ mod tests {
             for (consumer, ago) in came {
                 bound.arrived(&Key::new(consumer, "s", "1"), now.checked_sub(ms(*ago)).unwrap());
             }
-            assert_eq!(bound.cap(max), expected, "{came:?}");
+            assert_eq!(bound.cap(max, || now), expected, "{came:?}");
         }
     }
 
@@ -160,24 +160,25 @@ mod tests {
             for (commands, microseconds) in carried.repeat(5) {
                 bound.completed(commands, Duration::from_micros(microseconds));
             }
-            bound.arrived(&Key::new("a", "s", "1"), Instant::now());
-            bound.arrived(&Key::new("b", "s", "1"), Instant::now());
-            assert_eq!(bound.cap(1_000), expected, "{what}");
+            let now = Instant::now();
+            bound.arrived(&Key::new("a", "s", "1"), now);
+            bound.arrived(&Key::new("b", "s", "1"), now);
+            assert_eq!(bound.cap(1_000, || now), expected, "{what}");
         }
     }
 
     #[test]
     fn old_batches_are_forgotten() {
-        let mut bound = BatchBound::default();
-        bound.arrived(&Key::new("a", "s", "1"), Instant::now());
-        bound.arrived(&Key::new("b", "s", "1"), Instant::now());
+        let (now, mut bound) = (Instant::now(), BatchBound::default());
+        bound.arrived(&Key::new("a", "s", "1"), now);
+        bound.arrived(&Key::new("b", "s", "1"), now);
         bound.completed(1, ms(1));
         for (took, expected) in [(101, 32), (2, 500)] {
             for _ in 0..SAMPLES {
                 bound.completed(1, ms(1));
                 bound.completed(101, ms(took));
             }
-            assert_eq!(bound.cap(1_000), expected, "{took} ms");
+            assert_eq!(bound.cap(1_000, || now), expected, "{took} ms");
         }
         assert_eq!(bound.samples.len(), SAMPLES);
     }

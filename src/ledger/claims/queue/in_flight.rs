@@ -47,11 +47,15 @@ impl InFlight {
     }
 
     /// How long this number of commands should wait for a batch in flight to return; zero if another batch may be sent now.
-    pub(in crate::ledger::claims) fn wait(&self, commands: usize, min_concurrent: usize) -> Duration {
+    pub(in crate::ledger::claims) fn wait(
+        &self,
+        commands: usize,
+        min_concurrent: usize,
+        now: Instant,
+    ) -> Duration {
         if commands >= min_concurrent || self.batches.is_empty() {
             return Duration::ZERO;
         }
-        let now = Instant::now();
         let elapsed = self.batches.iter().map(|batch| now.saturating_duration_since(batch.sent));
         elapsed.map(|elapsed| WAIT_FOR_BATCH_MAX.saturating_sub(elapsed)).max().unwrap_or_default()
     }
@@ -80,7 +84,7 @@ mod tests {
                 all.send_at(now.checked_sub(*away).unwrap());
             }
             assert_eq!(
-                all.wait(commands, MIN_CONCURRENT_BATCH) > Duration::ZERO,
+                all.wait(commands, MIN_CONCURRENT_BATCH, now) > Duration::ZERO,
                 waits,
                 "{away:?} {commands}"
             );
@@ -88,7 +92,7 @@ mod tests {
             for batch in 1..=away.len() as u64 {
                 all.returned(batch);
             }
-            assert!(all.is_empty() && all.wait(1, MIN_CONCURRENT_BATCH) == Duration::ZERO);
+            assert!(all.is_empty() && all.wait(1, MIN_CONCURRENT_BATCH, now) == Duration::ZERO);
         }
     }
 }

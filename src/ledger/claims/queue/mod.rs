@@ -66,13 +66,13 @@ impl Waiting {
 
     /// Takes the next batch; `Err` has the time for which the commands wait for a batch in flight to return. `min_concurrent` is
     /// the size of a batch that is sent while another one is in flight.
-    fn next(&mut self, max: usize, min_concurrent: usize) -> Result<Vec<KeyQueue>, Duration> {
-        let wait = self.in_flight.wait(self.commands, self.bound.cap(min_concurrent));
-        if wait.is_zero() || self.closed { Ok(self.take(max)) } else { Err(wait) }
+    fn next(&mut self, max: usize, min_concurrent: usize, now: Instant) -> Result<Vec<KeyQueue>, Duration> {
+        let wait = self.in_flight.wait(self.commands, self.bound.cap(min_concurrent, || now), now);
+        if wait.is_zero() || self.closed { Ok(self.take(max, now)) } else { Err(wait) }
     }
 
-    fn take(&mut self, max: usize) -> Vec<KeyQueue> {
-        let max = self.bound.cap(max);
+    fn take(&mut self, max: usize, now: Instant) -> Vec<KeyQueue> {
+        let max = self.bound.cap(max, || now);
         let (mut key_queues, mut commands) = (Vec::with_capacity(max.min(self.commands)), 0);
         for (lane, waits) in self.lanes.iter_mut().zip(&mut self.by_lane) {
             while commands < max {
@@ -88,7 +88,7 @@ impl Waiting {
         if let Some(last) =
             claims.next().filter(|last| Lane::of(&last.head.command) == Lane::Claim && !last.must_load)
         {
-            self.retry_after.taken_after(last.since.elapsed());
+            self.retry_after.taken_after(now.saturating_duration_since(last.since));
         }
         self.commands -= commands;
         key_queues
@@ -200,7 +200,7 @@ impl Queue {
     /// must watch the time. It is the worker that worked last, whose session has the warmest caches: with two workers
     /// alternating, each claim of a single client cost Postgres a fifth more. `before`: number of commands that waited already.
     fn notify_worker(&self, mut waiting: MutexGuard<'_, Waiting>, before: usize) {
-        let least = waiting.bound.cap(self.min_concurrent);
+        let least = waiting.bound.cap(self.min_concurrent, Instant::now);
         let is_worth_it = before < least && waiting.commands >= least;
         let notify = !waiting.notified_worker && (before == 0 || is_worth_it || waiting.in_flight.is_empty());
         waiting.notified_worker |= notify;
@@ -315,7 +315,7 @@ impl Queue {
     ) -> Option<(Vec<KeyQueue>, InFlightBatch<'_>)> {
         loop {
             let notified = self.ready.notified();
-            match self.take(max) {
+            match self.take(max, Instant::now()) {
                 Taken::Batch(key_queues, batch) => {
                     return Some((key_queues, InFlightBatch { queue: Some(self), batch }));
                 }
@@ -335,22 +335,22 @@ impl Queue {
 
     /// Takes per-key queues with up to `max` commands, the most important first, to fill up a batch.
     pub(in crate::ledger::claims) fn try_pull(&self, max: usize) -> Vec<KeyQueue> {
-        self.waiting().take(max)
+        self.waiting().take(max, Instant::now())
     }
 
     /// Takes a batch and checks for the end under one lock: with a separate check the last worker would leave behind what is
     /// pushed between the two.
-    fn take(&self, max: usize) -> Taken {
+    fn take(&self, max: usize, now: Instant) -> Taken {
         let mut waiting = self.waiting();
         waiting.notified_worker = false;
         if waiting.commands == 0 {
             return if waiting.closed { Taken::Ended } else { Taken::Wait(None) };
         }
-        let key_queues = match waiting.next(max, self.min_concurrent) {
+        let key_queues = match waiting.next(max, self.min_concurrent, now) {
             Ok(key_queues) => key_queues,
             Err(wait) => return Taken::Wait(Some(wait)),
         };
-        let batch = waiting.in_flight.send_at(Instant::now());
+        let batch = waiting.in_flight.send_at(now);
         if waiting.commands > 0 {
             self.notify_worker(waiting, 0);
         }

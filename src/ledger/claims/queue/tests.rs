@@ -29,9 +29,13 @@ fn key_queue(id: usize, command: Command, since: Instant) -> KeyQueue {
 
 /// Pushes this number of claims of a consumer; whether they were accepted.
 fn claims(queue: &Queue, consumer: &str, commands: usize) -> bool {
+    claims_at(queue, consumer, commands, Instant::now())
+}
+
+fn claims_at(queue: &Queue, consumer: &str, commands: usize, now: Instant) -> bool {
     let key_queues = (0..commands).map(|id| {
         let request = Request::new(claim(), AnswerTo::no_caller(), CallSpan::default());
-        KeyQueue::new(Key::new(consumer, "s", &id.to_string()), request, Instant::now())
+        KeyQueue::new(Key::new(consumer, "s", &id.to_string()), request, now)
     });
     queue.push_all(key_queues.collect()).is_ok()
 }
@@ -131,7 +135,7 @@ fn retry_after_of_a_full_queue_is_the_time_in_which_it_is_served() {
         let since = now.checked_sub(Duration::from_millis(waited)).unwrap();
         // Claims take five eighths of 160.
         assert!((0..100).all(|number| queue.push(key_queue(number, claim(), since)).is_ok()));
-        let Taken::Batch(key_queues, batch) = queue.take(200) else { panic!("nothing waits") };
+        let Taken::Batch(key_queues, batch) = queue.take(200, now) else { panic!("nothing waits") };
         assert_eq!(key_queues.len(), 100);
         queue.waiting().in_flight.returned(batch);
         let claims: Vec<i64> =
@@ -169,8 +173,8 @@ fn claims_of_a_small_backlog_are_accepted_where_others_filled_the_queue() {
 }
 
 /// Number of commands of `quiet` and of `bulk` in the next batch; `None` if it is not sent yet.
-fn next(queue: &Queue) -> Option<(usize, usize, u64)> {
-    let Taken::Batch(key_queues, batch) = queue.take(1_000) else { return None };
+fn next(queue: &Queue, now: Instant) -> Option<(usize, usize, u64)> {
+    let Taken::Batch(key_queues, batch) = queue.take(1_000, now) else { return None };
     let of = |who: &str| {
         key_queues.iter().filter(|key_queue| key_queue.key.consumer() == who).map(KeyQueue::len).sum()
     };
@@ -180,33 +184,33 @@ fn next(queue: &Queue) -> Option<(usize, usize, u64)> {
 /// A claim next to the backlog of another consumer is in the next batch, which the store carries out in time.
 #[test]
 fn a_claim_waits_for_one_batch_of_a_backlog() {
-    let queue = Queue::new(8_192, 1 << 30, 1_000);
-    assert!(claims(&queue, "bulk", 2_000));
+    let (queue, now) = (Queue::new(8_192, 1 << 30, 1_000), Instant::now());
+    assert!(claims_at(&queue, "bulk", 2_000, now));
     // A single active consumer has the largest batches.
-    let Some((0, 1_000, first)) = next(&queue) else { panic!("a batch of one consumer") };
+    let Some((0, 1_000, first)) = next(&queue, now) else { panic!("a batch of one consumer") };
     // Small batches and large ones: 50 us for each command.
     for _ in 0..5 {
         queue.completed(1, Duration::from_micros(1_050));
         queue.completed(1_000, Duration::from_millis(51));
     }
     for _ in 0..5 {
-        assert!(claims(&queue, "quiet", 1));
-        assert!(matches!(next(&queue), Some((1, 99, _))), "5 ms of commands, those of both");
+        assert!(claims_at(&queue, "quiet", 1, now));
+        assert!(matches!(next(&queue, now), Some((1, 99, _))), "5 ms of commands, those of both");
     }
     queue.waiting().in_flight.returned(first);
-    assert!(matches!(next(&queue), Some((0, 100, _))), "as long as both are active");
+    assert!(matches!(next(&queue, now), Some((0, 100, _))), "as long as both are active");
 }
 
 /// A few commands wait for the batch in flight.
 #[test]
 fn a_single_consumer_waits_until_a_concurrent_batch_is_worth_it() {
-    let queue = Queue::new(8_192, 1 << 30, 1_000);
-    assert!(claims(&queue, "bulk", 1_000));
-    assert!(matches!(next(&queue), Some((0, 1_000, _))));
-    assert!(claims(&queue, "bulk", 1));
-    assert!(next(&queue).is_none());
-    assert!(claims(&queue, "bulk", MIN_CONCURRENT_BATCH - 1));
-    assert!(matches!(next(&queue), Some((0, MIN_CONCURRENT_BATCH, _))));
+    let (queue, now) = (Queue::new(8_192, 1 << 30, 1_000), Instant::now());
+    assert!(claims_at(&queue, "bulk", 1_000, now));
+    assert!(matches!(next(&queue, now), Some((0, 1_000, _))));
+    assert!(claims_at(&queue, "bulk", 1, now));
+    assert!(next(&queue, now).is_none());
+    assert!(claims_at(&queue, "bulk", MIN_CONCURRENT_BATCH - 1, now));
+    assert!(matches!(next(&queue, now), Some((0, MIN_CONCURRENT_BATCH, _))));
 }
 
 /// Claims are refused before they are decoded only where they would be refused whatever their consumers are.

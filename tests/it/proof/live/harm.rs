@@ -11,15 +11,23 @@ use crate::proof::run::Run;
 pub(crate) const POINTS: [&str; 5] =
     ["after_seal", "before_send", "after_send", "after_commit", "before_answer"];
 
-/// Kills servers until it was done often enough; how often at which point.
+/// Kills servers until it was done often enough, and at each point; how often at which.
 pub(crate) async fn kill_servers(run: &mut Run, random: &mut Random, replicas: &mut [Replica]) -> String {
     let mut at_random = 0;
     let mut at_points = [0_u64; POINTS.len()];
-    let mut killed = 0;
-    while killed < run.size {
+    let (mut killed, mut tries) = (0, 0);
+    let missing = |at_points: &[u64]| cfg!(feature = "crash-points") && at_points.contains(&0);
+    while killed < run.size || missing(&at_points) {
+        tries += 1;
+        if tries > 5 * run.size.max(20) {
+            run.fail(format!("not each of {POINTS:?} ends a server: {at_points:?} of {tries} tries"), &[]);
+        }
         let replica = &mut replicas[random.below(3) as usize];
         if cfg!(feature = "crash-points") && random.percent(60) {
-            let point = random.below(POINTS.len() as u64) as usize;
+            // One of those at which the fewest servers have ended.
+            let fewest = at_points.iter().min().copied().unwrap_or_default();
+            let rare: Vec<usize> = (0..POINTS.len()).filter(|point| at_points[*point] == fewest).collect();
+            let point = rare[random.below(rare.len() as u64) as usize];
             let passes = 1 + random.below(60);
             replica.kill();
             replica.start(Some(&format!("{}:{passes}", POINTS[point])));

@@ -31,6 +31,13 @@ const CONNECTIONS: usize = 16;
 const CLIENTS: usize = 64;
 const WARM: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(10);
+/// What is done of the most; and how often a small run does all steps, if it was less: next to other tests two seconds say little,
+/// and a server that does less than the most does so each time.
+const SHARE: f64 = 0.9;
+const SHARE_SMALL: f64 = 0.8;
+const ROUNDS_SMALL: usize = 5;
+/// When a completion is repeated that was refused.
+const AGAIN: Duration = Duration::from_millis(250);
 /// How often calls begin.
 const TICK: Duration = Duration::from_millis(5);
 const MEMORY_MAX_KIB: u64 = 256 * 1_024;
@@ -52,6 +59,8 @@ struct Load {
     clients: Vec<LedgerServiceClient<Channel>>,
     seen: Arc<Seen>,
     next: AtomicU64,
+    /// Whether a completion that is refused as too much is repeated: on a busy machine they, too, may find no room.
+    repeats: bool,
 }
 
 impl Load {
@@ -60,6 +69,7 @@ impl Load {
         let number = self.next.fetch_add(1, Relaxed);
         let (mut client, seen) =
             (self.clients[number as usize % CONNECTIONS].clone(), Arc::clone(&self.seen));
+        let repeats = self.repeats;
         async move {
             let id = format!("m{number}");
             seen.asked.fetch_add(1, Relaxed);
@@ -74,9 +84,16 @@ impl Load {
             seen.granted.fetch_add(1, Relaxed);
             let token = acquired(&answer).token;
             let done = proto::CompleteRequest { key: key("overload", &id), token, ..Default::default() };
-            match client.complete(timely(done)).await {
-                Ok(_) => drop(seen.completed.fetch_add(1, Relaxed)),
-                Err(status) => seen.other(&format!("complete: {status}")).await,
+            loop {
+                match client.complete(timely(done.clone())).await {
+                    Ok(_) => drop(seen.completed.fetch_add(1, Relaxed)),
+                    Err(status) if repeats && refusal(&status).reason == "OVERLOADED" => {
+                        tokio::time::sleep(AGAIN).await;
+                        continue;
+                    }
+                    Err(status) => seen.other(&format!("complete: {status}")).await,
+                }
+                return;
             }
         }
     }
@@ -143,6 +160,10 @@ async fn ended_within(server: &Replica, bound: &str) -> f64 {
     server.metric("grpc_server_handling_seconds_bucket", &labels).await
 }
 
+fn mean(shares: &[f64]) -> f64 {
+    shares.iter().sum::<f64>() / shares.len() as f64
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overload_costs_little_of_what_can_be_done() {
     let mut run = Run::new("overload", 10);
@@ -157,12 +178,20 @@ async fn overload_costs_little_of_what_can_be_done() {
     server.listens().await;
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
     let clients = (0..CONNECTIONS).map(|_| LedgerServiceClient::new(endpoint.connect_lazy())).collect();
-    let load = Load { clients, seen: Arc::default(), next: AtomicU64::new(0) };
+    let load = Load { clients, seen: Arc::default(), next: AtomicU64::new(0), repeats: !large };
     let step = Duration::from_secs(run.size) / STEPS.len() as u32;
     load.closed(CLIENTS, WARM).await;
-    let (mut told, mut shares, mut memory) = (Vec::new(), Vec::new(), 0);
+    let (mut steps, mut shares, mut memory) = (Vec::new(), Vec::new(), 0);
     let (fast, slow) = (ended_within(&server, "0.005").await, ended_within(&server, "0.05").await);
-    for (number, times) in STEPS.into_iter().enumerate() {
+    let rounds = if large { 1 } else { ROUNDS_SMALL };
+    for (number, times) in (0..rounds).flat_map(|_| STEPS.into_iter().enumerate()) {
+        if number == 0 && !shares.is_empty() {
+            if mean(&shares) >= SHARE_SMALL {
+                break;
+            }
+            (steps, shares) = (Vec::new(), Vec::new());
+            load.ends(DEADLINE * 2).await;
+        }
         // What can be done now: other work of the machine comes and goes.
         let refused = load.seen.refused.load(Relaxed);
         let peak = load.closed(CLIENTS, step / 3).await;
@@ -173,8 +202,8 @@ async fn overload_costs_little_of_what_can_be_done() {
             shares.push(done / peak);
         }
         memory = memory.max(server.resident_kib());
-        told.push(format!("{times} x {peak:.0}: {done:.0}"));
-        run.progress((number as u64 + 1) * run.size / STEPS.len() as u64, format!("s; {}", told.join(", ")));
+        steps.push(format!("{times} x {peak:.0}: {done:.0}"));
+        run.progress((number as u64 + 1) * run.size / STEPS.len() as u64, format!("s; {}", steps.join(", ")));
         if times != STEPS[STEPS.len() - 1] {
             load.ends(DEADLINE * 2).await;
         }
@@ -196,21 +225,20 @@ async fn overload_costs_little_of_what_can_be_done() {
         }
     };
     load.ends(DEADLINE * 2).await;
-    let (least, mean) =
-        (shares.iter().copied().fold(f64::MAX, f64::min), shares.iter().sum::<f64>() / shares.len() as f64);
+    let (least, mean) = (shares.iter().copied().fold(f64::MAX, f64::min), mean(&shares));
     let seen = format!(
         "messages a second, asked and done: {}; beyond the most {:.0} % of it, {:.0} % at the least; {refused:.0} refused of {} claims, {fast:.2} % \
          of these within 5 ms and {slow:.2} % within 50 ms at the server; at most {} MiB resident; normal after {} ms",
-        told.join(", "),
+        steps.join(", "),
         mean * 100.0,
         least * 100.0,
         load.seen.asked.load(Relaxed),
         memory / 1_024,
         normal.as_millis()
     );
-    // Beside other tests a machine does what it can, and two seconds tell little: all steps are judged together.
+    // Next to other tests a machine does what it can: all steps of a round are judged together.
     let (share, at_once, within) =
-        if large { (0.9, 99.0, NORMAL_WITHIN) } else { (0.2, 25.0, NORMAL_WITHIN * 6) };
+        if large { (SHARE, 99.0, NORMAL_WITHIN) } else { (SHARE_SMALL, 25.0, NORMAL_WITHIN * 6) };
     let judged = if large { least } else { mean };
     let others = load.seen.others.lock().await.clone();
     let (granted, completed) = (load.seen.granted.load(Relaxed), load.seen.completed.load(Relaxed));

@@ -134,6 +134,22 @@ impl Live {
         self.run.summary(format!("{harm}; {seen}"));
     }
 
+    /// How many claims all replicas together have granted.
+    pub(super) fn grants(&self) -> u64 {
+        self.world.grants.iter().map(|one| one.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Fails unless clients got something done while there was harm: else nothing was harmed.
+    pub(super) fn got_done(&self, grants: u64, floor: u64) {
+        if grants < floor {
+            let problem = format!(
+                "{grants} claims were granted amid the harm, fewer than {floor}: {}",
+                self.world.counted()
+            );
+            self.run.fail(problem, &[]);
+        }
+    }
+
     /// How many waits have ended like this, on all replicas, where they are observed.
     pub(super) async fn waits(&self, outcome: &str) -> f64 {
         let (name, label) = ("idempotency_ledger_wait_seconds_count", format!("outcome=\"{outcome}\""));
@@ -151,8 +167,8 @@ impl Live {
         let (started, before): (Instant, Vec<u64>) = (Instant::now(), now().collect());
         while now().zip(&before).any(|(now, before)| now < before + MORE) {
             if started.elapsed() > within {
-                let told = format!("a replica grants nothing for {within:?}: {}", self.world.counted());
-                self.run.fail(told, &[]);
+                let problem = format!("a replica grants nothing for {within:?}: {}", self.world.counted());
+                self.run.fail(problem, &[]);
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

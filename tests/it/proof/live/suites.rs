@@ -13,6 +13,10 @@ use super::{audit, harm, operator, pauses, policies, policies_after, policies_ju
 use crate::harness::postgres::Cluster;
 use crate::proof::run::Run;
 
+/// What clients get done at least: claims that are granted for each pause, and cuts for each claim.
+const GRANTS_OF_A_PAUSE: u64 = 5;
+const CUTS_OF_A_GRANT: u64 = 2;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_are_linearizable() {
     let run = Run::new(HISTORY, 10_000);
@@ -78,7 +82,10 @@ async fn a_crashing_postgres_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pauses_beyond_the_lease_are_fenced() {
     let mut live = Live::start("pause", 5, 16).await;
+    let before = live.grants();
     let harm = pauses::pause(&mut live.run, &mut live.random, &live.replicas, &live.cluster).await;
+    // A pause ends within five leases, and sixteen clients go on between two of them.
+    live.got_done(live.grants() - before, GRANTS_OF_A_PAUSE * live.run.size);
     live.end(harm).await;
 }
 
@@ -89,6 +96,7 @@ async fn cut_connections_lose_nothing() {
     faults.calm.store(true, Ordering::Relaxed);
     let mut live = Live::behind(Run::new("cut", 100), 16, STEADY, Some(&faults)).await;
     faults.calm.store(false, Ordering::Relaxed);
+    let before = live.grants();
     loop {
         let cuts = faults.cuts.load(Ordering::Relaxed);
         live.run.progress(cuts, "cuts");
@@ -98,6 +106,7 @@ async fn cut_connections_lose_nothing() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     faults.calm.store(true, Ordering::Relaxed);
+    live.got_done(live.grants() - before, live.run.size / CUTS_OF_A_GRANT);
     live.end(format!("{} connections cut", faults.cuts.load(Ordering::Relaxed))).await;
 }
 

@@ -1,8 +1,8 @@
 //! Versions side by side over one Postgres, under load: servers are upgraded one by one, and rolled back again, while the
 //! next schema comes, and clients of each version call servers of the other.
 //!
-//! In a small run both versions are this one, and the schema alone is of the next. A large one builds the commit whose
-//! schema this version's is.
+//! A large run builds the commit whose schema this version's is, and so does each later small run know a real older program. Before
+//! that both versions of a small run are this one, and the schema alone is of the next.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,12 +29,12 @@ pub(super) const WITHIN: Duration = Duration::from_secs(60);
 async fn versions_side_by_side_break_no_promise() {
     let run = Run::new("versions", 3);
     let large = std::env::var_os("LEDGER_PROOF_SIZE").is_some() && run.size > 3;
-    let (before, name) = if large {
-        tokio::task::block_in_place(|| program_of(&last_of(BASELINE)))
-    } else {
-        (PathBuf::from(BINARY), "itself".into())
-    };
     let (present, mut calls) = (PathBuf::from(BINARY), 0);
+    let older = tokio::task::block_in_place(|| {
+        let commit = last_of(BASELINE);
+        if large { Some(program_of(&commit)) } else { built_before(&commit) }
+    });
+    let (before, name) = older.unwrap_or((present.clone(), "itself".into()));
     let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
     let url = cluster.url("postgres");
     // The one before has made the schema.
@@ -58,7 +58,7 @@ async fn versions_side_by_side_break_no_promise() {
         let replica = &mut live.replicas[which];
         signal("TERM", &[replica.pid()]);
         assert!(replica.dies(WITHIN).await && replica.ended_well(), "a replica does not drain");
-        replica.binary.clone_from(if replica.binary == before && large { &present } else { &before });
+        replica.binary.clone_from(if replica.binary == before { &present } else { &before });
         replica.start(None);
         replica.serves(WITHIN).await;
         // Clients of both versions, at servers of both.
@@ -105,19 +105,38 @@ pub(super) fn ahead_of(file: &str) -> String {
     format!("git rev-parse --short=7 \"$(git log --diff-filter=A --format=%h -- {file} | tail -n 1)^\"")
 }
 
+/// Runs a script in the folder of the sources; what it prints.
+fn shell(script: &str) -> String {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let output = Command::new("sh").args(["-ec", script]).current_dir(root).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{script}: {text}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Where the programs of older commits are built.
+fn versions() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/versions")
+}
+
+const PROGRAM: &str = "build/debug/idempotency-ledger";
+
+/// The program of the commit that a command of Git names, if an earlier run has built it, and what to call it.
+fn built_before(commit: &str) -> Option<(PathBuf, String)> {
+    if !versions().is_dir() {
+        return None;
+    }
+    let commit = shell(commit);
+    let program = versions().join(&commit).join(PROGRAM);
+    (!commit.is_empty() && program.exists()).then_some((program, commit))
+}
+
 /// The program of the commit that a command of Git names, built once, and what to call it.
 pub(super) fn program_of(commit: &str) -> (PathBuf, String) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let shell = |script: &str| {
-        let output = Command::new("sh").args(["-ec", script]).current_dir(root).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{script}: {text}");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
     let commit = shell(commit);
     assert!(!commit.is_empty(), "more of the history is needed: this is a shallow clone");
-    let folder = root.join("target/versions").join(&commit);
-    let program = folder.join("build/debug/idempotency-ledger");
+    let folder = versions().join(&commit);
+    let program = folder.join(PROGRAM);
     if !program.exists() {
         println!("building {commit}, once");
         let folder = folder.display();
