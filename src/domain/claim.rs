@@ -20,7 +20,7 @@ pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &
     let Some(entry) = entry else {
         return absent(key, claim, context);
     };
-    if mismatch(entry, claim, context) {
+    if differs(entry, &claim.fingerprint, context.policy) {
         return verdict(Verdict::FingerprintMismatch {
             expected: entry.fingerprint.clone(),
             presented: claim.fingerprint.clone(),
@@ -39,12 +39,13 @@ fn verdict(verdict: Verdict) -> Decision {
     Decision::read(Ok(Reply::Verdict(verdict)))
 }
 
-fn mismatch(entry: &Entry, claim: &Claim, context: &Context<'_>) -> bool {
-    context.policy.fingerprint != FingerprintMode::Ignore
+/// Whether the entry's fingerprint and another one are both there, compared by the policy, and not the same.
+pub(super) fn differs(entry: &Entry, fingerprint: &Bytes, policy: &Policy) -> bool {
+    policy.fingerprint != FingerprintMode::Ignore
         && !entry.unpinned
         && !entry.fingerprint.is_empty()
-        && !claim.fingerprint.is_empty()
-        && entry.fingerprint != claim.fingerprint
+        && !fingerprint.is_empty()
+        && entry.fingerprint != *fingerprint
 }
 
 /// No entry: the message is new, unless it is so old that its entry may have been purged.

@@ -19,6 +19,8 @@ CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
 PRECONDITIONS = "src/domain/preconditions.rs"
 OPERATE = "src/domain/operate.rs"
+RECONCILE = "src/domain/reconcile.rs"
+RECONCILES = "src/ledger/operators/reconcile.rs"
 BATCH = "src/ledger/claims/round/mod.rs"
 PG_AUDIT = "src/store/postgres/audit.rs"
 PG_ENTRIES = "src/store/postgres/entry_statements.rs"
@@ -2505,5 +2507,69 @@ MUTANTS = [
     ]),
     Mutant("NR5", "a printed default changes without the prose", "docs::numbers", [
         ("docs/without-grpc.md", "`max_wait` (10 s)", "`max_wait` (20 s)"),
+    ]),
+    Mutant("RC1", "an effect is resolved while a holder may be at work", "reconcile::", [
+        (RECONCILE, "    if at_work(entry, context.now) {", "    if at_work(entry, context.now) && entry.state == State::Completed {"),
+    ]),
+    Mutant("RC2", "an effect of a spool confirms what something else has completed", "reconcile::", [
+        (RECONCILE, "(State::Completed, Evidence::Guard) =>", "(State::Completed, Evidence::Guard | Evidence::Spool) =>"),
+        (RECONCILE, "(State::Completed, Evidence::Spool | Evidence::Unfinished) =>", "(State::Completed, Evidence::Unfinished) =>"),
+    ]),
+    Mutant("RC3", "the beginning of an effect without its end completes an absent key", "reconcile::", [
+        (RECONCILE, "    if row.evidence == Evidence::Unfinished {", "    if row.evidence == Evidence::Unfinished && key.is_of_run() {"),
+    ]),
+    Mutant("RC4", "an effect with another fingerprint is resolved", "reconcile::", [
+        (RECONCILE, "    if differs(entry, &row.fingerprint, context.policy) {",
+         "    if entry.state == State::Completed && differs(entry, &row.fingerprint, context.policy) {"),
+    ]),
+    Mutant("RC5", "an entry that an effect has parked says nothing of it", DIFFERENTIAL, [
+        (RECONCILE, "    next.effect_unknown = true;\n", ""),
+    ]),
+    Mutant("RC6", "an effect in a replay run is brought in", DIFFERENTIAL, [
+        (RECONCILE, "    if key.is_of_run() {", "    if key.is_of_run() && audited != Audited::New {"),
+    ]),
+    Mutant("RC7", "by a wrong clock an effect is resolved under a lease that runs", "reconcile::faults", [
+        (RECONCILE, "    if let Some(fault) = ClockFault::of_context(context) {",
+         "    if let Some(fault) = ClockFault::of_context(context).filter(|_| entry.is_none()) {"),
+        (RECONCILES, "        if let Some(rejection) = clock_refusal(&loaded.reading) {",
+         "        if let Some(rejection) = clock_refusal(&loaded.reading).filter(|_| keys.is_empty()) {"),
+    ]),
+    Mutant("RC8", "two effects of one message are one row", "reconcile::", [
+        (RECONCILE, "self.at.micros().to_string().as_bytes()", "b\"\""),
+    ]),
+    Mutant("RC9", "a row with another result is taken for the one that was reconciled", "reconcile::", [
+        (RECONCILES, "Some(digest) if *digest == Some(row.digest) => Audited::Same,", "Some(digest) if digest.is_some() => Audited::Same,"),
+    ]),
+    Mutant("RC10", "a dry run changes entries", "reconcile::", [
+        (RECONCILES, "if order.dry_run || writes.events.is_empty() {", "if writes.events.is_empty() {"),
+    ]),
+    Mutant("RC11", "an effect that may have happened twice raises no alert", "reconcile::", [
+        (RECONCILES, "            self.inner.metrics.doubled(key.consumer(), has_policy);\n", "            let _ = has_policy;\n"),
+    ]),
+    Mutant("RC12", "a second try finds its own rows known, and its alerts are lost", "reconcile::faults", [
+        (RECONCILES, "    if let Some(outcomes) = sent.applied(session).await? {",
+         "    if let Some(outcomes) = sent.applied(session).await?.filter(Vec::is_empty) {"),
+    ]),
+    Mutant("RC13", "one locked row stops all rows of its request", "reconcile::faults", [
+        (RECONCILES, "                locked.extend(held);\n", "                locked.extend(held.into_iter().take(0));\n"),
+    ]),
+    Mutant("RC14", "the event of a write that lost its race stays", "stores::written", [
+        (PG_OPERATORS, "        let replaced = self.replace(&whole).await?;\n        Ok(if replaced.iter().all(|done| *done)",
+         "        let replaced = self.replace(&whole).await?;\n        Ok(if replaced.iter().any(|done| *done)"),
+        (LITE_OPERATORS, "    if found.len() != changed.len() || !changed.iter().all(expected) {", "    if found.len() != changed.len() || !changed.iter().any(expected) {"),
+    ]),
+    Mutant("RC15", "a row is reconciled for a consumer on which its caller has no right", "identity::matrix", [
+        ("src/rpc/admin/reconcile.rs", "            caller.allowed(row.key.consumer())?;\n", ""),
+    ]),
+    Mutant("RC16", "a completion forgets that its effect may have happened twice", LOCKSTEP, [
+        (PG_ENTRIES, "e.superseded_completes > 0 OR e.doubled THEN", "e.superseded_completes > 0 THEN"),
+        (LITE_STATEMENTS, "superseded_completes > 0 OR doubled IS NOT NULL THEN", "superseded_completes > 0 THEN"),
+    ]),
+    Mutant("RC17", "the command leaves out what has no end", "cli::reconcile", [
+        ("src/cli/reconcile/spool.rs", "                    self.unfinished = Some(open);", "                    self.unfinished = Some(open.into_iter().take(0).collect());"),
+    ]),
+    Mutant("RC18", "the command changes entries without having asked", "cli::reconcile", [
+        ("src/cli/reconcile/mod.rs", "        if !self.yes && !self.dry_run {\n            can_ask()?;\n        }\n", ""),
+        ("src/cli/reconcile/mod.rs", "            confirm(client, &question, false)?;", "            confirm(client, &question, true)?;"),
     ]),
 ]

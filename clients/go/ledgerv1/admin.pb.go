@@ -215,6 +215,149 @@ func (EntryOrder) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{2}
 }
 
+// EffectEvidence states what a row of ReconcileEntries proves.
+type EffectEvidence int32
+
+const (
+	// Not given: refused.
+	EffectEvidence_EFFECT_EVIDENCE_UNSPECIFIED EffectEvidence = 0
+	// A row of a guard table: it was committed together with the effect, and the table has at most one row for a key.
+	EffectEvidence_EFFECT_EVIDENCE_GUARD EffectEvidence = 1
+	// The beginning and the end of an effect, from a spool.
+	EffectEvidence_EFFECT_EVIDENCE_SPOOL EffectEvidence = 2
+	// The beginning of an effect without its end, from a spool: the effect may have happened.
+	EffectEvidence_EFFECT_EVIDENCE_SPOOL_UNFINISHED EffectEvidence = 3
+)
+
+// Enum value maps for EffectEvidence.
+var (
+	EffectEvidence_name = map[int32]string{
+		0: "EFFECT_EVIDENCE_UNSPECIFIED",
+		1: "EFFECT_EVIDENCE_GUARD",
+		2: "EFFECT_EVIDENCE_SPOOL",
+		3: "EFFECT_EVIDENCE_SPOOL_UNFINISHED",
+	}
+	EffectEvidence_value = map[string]int32{
+		"EFFECT_EVIDENCE_UNSPECIFIED":      0,
+		"EFFECT_EVIDENCE_GUARD":            1,
+		"EFFECT_EVIDENCE_SPOOL":            2,
+		"EFFECT_EVIDENCE_SPOOL_UNFINISHED": 3,
+	}
+)
+
+func (x EffectEvidence) Enum() *EffectEvidence {
+	p := new(EffectEvidence)
+	*p = x
+	return p
+}
+
+func (x EffectEvidence) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EffectEvidence) Descriptor() protoreflect.EnumDescriptor {
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[3].Descriptor()
+}
+
+func (EffectEvidence) Type() protoreflect.EnumType {
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[3]
+}
+
+func (x EffectEvidence) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EffectEvidence.Descriptor instead.
+func (EffectEvidence) EnumDescriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
+// ReconcileOutcome states what became of a row of ReconcileEntries.
+type ReconcileOutcome int32
+
+const (
+	// The row was refused: see `rejected`.
+	ReconcileOutcome_RECONCILE_OUTCOME_UNSPECIFIED ReconcileOutcome = 0
+	// There was no entry. It is stored as COMPLETED, as from the instant of the row.
+	ReconcileOutcome_RECONCILE_OUTCOME_COMPLETED ReconcileOutcome = 1
+	// The entry was open, and no lease was running. It is resolved as COMPLETED.
+	ReconcileOutcome_RECONCILE_OUTCOME_RESOLVED ReconcileOutcome = 2
+	// The effect may have happened. The entry is PARKED (EFFECT_UNKNOWN), whether there was one before or not.
+	ReconcileOutcome_RECONCILE_OUTCOME_PARKED ReconcileOutcome = 3
+	// The entry is COMPLETED, and a guard allows one effect. Nothing was changed.
+	ReconcileOutcome_RECONCILE_OUTCOME_CONFIRMED ReconcileOutcome = 4
+	// The entry was COMPLETED by something else than this row of a spool: the effect may have happened twice. The entry
+	// is marked `doubled`, and an alert is raised.
+	ReconcileOutcome_RECONCILE_OUTCOME_DOUBLED ReconcileOutcome = 5
+	// A lease is running, and its holder may be at work. Nothing was changed: send the row again after `retry_after`.
+	ReconcileOutcome_RECONCILE_OUTCOME_NOT_NOW ReconcileOutcome = 6
+	// The entry is FAILED_TERMINAL, and the row reports an effect. Nothing was changed: a person must look.
+	ReconcileOutcome_RECONCILE_OUTCOME_CONTRADICTS ReconcileOutcome = 7
+	// The entry has another fingerprint. Nothing was changed: a person must look.
+	ReconcileOutcome_RECONCILE_OUTCOME_MISMATCH ReconcileOutcome = 8
+	// The row was reconciled before. Nothing was changed.
+	ReconcileOutcome_RECONCILE_OUTCOME_KNOWN ReconcileOutcome = 9
+	// The key has no entry, and the retention of one would be over already. Nothing was stored.
+	ReconcileOutcome_RECONCILE_OUTCOME_RETENTION_OVER ReconcileOutcome = 10
+)
+
+// Enum value maps for ReconcileOutcome.
+var (
+	ReconcileOutcome_name = map[int32]string{
+		0:  "RECONCILE_OUTCOME_UNSPECIFIED",
+		1:  "RECONCILE_OUTCOME_COMPLETED",
+		2:  "RECONCILE_OUTCOME_RESOLVED",
+		3:  "RECONCILE_OUTCOME_PARKED",
+		4:  "RECONCILE_OUTCOME_CONFIRMED",
+		5:  "RECONCILE_OUTCOME_DOUBLED",
+		6:  "RECONCILE_OUTCOME_NOT_NOW",
+		7:  "RECONCILE_OUTCOME_CONTRADICTS",
+		8:  "RECONCILE_OUTCOME_MISMATCH",
+		9:  "RECONCILE_OUTCOME_KNOWN",
+		10: "RECONCILE_OUTCOME_RETENTION_OVER",
+	}
+	ReconcileOutcome_value = map[string]int32{
+		"RECONCILE_OUTCOME_UNSPECIFIED":    0,
+		"RECONCILE_OUTCOME_COMPLETED":      1,
+		"RECONCILE_OUTCOME_RESOLVED":       2,
+		"RECONCILE_OUTCOME_PARKED":         3,
+		"RECONCILE_OUTCOME_CONFIRMED":      4,
+		"RECONCILE_OUTCOME_DOUBLED":        5,
+		"RECONCILE_OUTCOME_NOT_NOW":        6,
+		"RECONCILE_OUTCOME_CONTRADICTS":    7,
+		"RECONCILE_OUTCOME_MISMATCH":       8,
+		"RECONCILE_OUTCOME_KNOWN":          9,
+		"RECONCILE_OUTCOME_RETENTION_OVER": 10,
+	}
+)
+
+func (x ReconcileOutcome) Enum() *ReconcileOutcome {
+	p := new(ReconcileOutcome)
+	*p = x
+	return p
+}
+
+func (x ReconcileOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReconcileOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[4].Descriptor()
+}
+
+func (ReconcileOutcome) Type() protoreflect.EnumType {
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[4]
+}
+
+func (x ReconcileOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReconcileOutcome.Descriptor instead.
+func (ReconcileOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
 // FingerprintMode states how fingerprints are treated.
 type FingerprintMode int32
 
@@ -256,11 +399,11 @@ func (x FingerprintMode) String() string {
 }
 
 func (FingerprintMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[3].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[5].Descriptor()
 }
 
 func (FingerprintMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[3]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[5]
 }
 
 func (x FingerprintMode) Number() protoreflect.EnumNumber {
@@ -269,7 +412,7 @@ func (x FingerprintMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FingerprintMode.Descriptor instead.
 func (FingerprintMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 // OccurredAtMode states whether a Claim must state when its message was made.
@@ -311,11 +454,11 @@ func (x OccurredAtMode) String() string {
 }
 
 func (OccurredAtMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[4].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[6].Descriptor()
 }
 
 func (OccurredAtMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[4]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[6]
 }
 
 func (x OccurredAtMode) Number() protoreflect.EnumNumber {
@@ -324,7 +467,7 @@ func (x OccurredAtMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OccurredAtMode.Descriptor instead.
 func (OccurredAtMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 // ReplayMode states which replay runs a consumer may have, and what a run is for.
@@ -368,11 +511,11 @@ func (x ReplayMode) String() string {
 }
 
 func (ReplayMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[5].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[7].Descriptor()
 }
 
 func (ReplayMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[5]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[7]
 }
 
 func (x ReplayMode) Number() protoreflect.EnumNumber {
@@ -381,7 +524,7 @@ func (x ReplayMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplayMode.Descriptor instead.
 func (ReplayMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 // PolicySource states where a policy comes from.
@@ -425,11 +568,11 @@ func (x PolicySource) String() string {
 }
 
 func (PolicySource) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[6].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[8].Descriptor()
 }
 
 func (PolicySource) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[6]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[8]
 }
 
 func (x PolicySource) Number() protoreflect.EnumNumber {
@@ -438,7 +581,7 @@ func (x PolicySource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicySource.Descriptor instead.
 func (PolicySource) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 // Attempt is one claim of the past.
@@ -582,7 +725,7 @@ type Entry struct {
 	EffectStarted bool `protobuf:"varint,17,opt,name=effect_started,json=effectStarted,proto3" json:"effect_started,omitempty"`
 	// An earlier holder had announced its effect.
 	PriorEffectStarted bool `protobuf:"varint,18,opt,name=prior_effect_started,json=priorEffectStarted,proto3" json:"prior_effect_started,omitempty"`
-	// A lease ran out unsettled: it is not known whether there was an effect.
+	// A lease ran out unsettled, or a spool has a beginning without its end: it is not known whether there was an effect.
 	EffectUnknown bool `protobuf:"varint,19,opt,name=effect_unknown,json=effectUnknown,proto3" json:"effect_unknown,omitempty"`
 	// The last attempts before the present or last one, oldest first, ten at most.
 	History []*Attempt `protobuf:"bytes,20,rep,name=history,proto3" json:"history,omitempty"`
@@ -621,8 +764,8 @@ type Entry struct {
 	FingerprintUnpinned bool `protobuf:"varint,33,opt,name=fingerprint_unpinned,json=fingerprintUnpinned,proto3" json:"fingerprint_unpinned,omitempty"`
 	// How many attempts were marked as `reported_done`, each once, those included that `history` has forgotten.
 	SupersededCompletes int32 `protobuf:"varint,34,opt,name=superseded_completes,json=supersededCompletes,proto3" json:"superseded_completes,omitempty"`
-	// At least two claims have reported the effect as done, one of them by such a mark: it may have happened
-	// twice. The flag stays set whatever happens to the entry.
+	// At least two claims have reported the effect as done, one of them by such a mark, or ReconcileEntries found a row
+	// of a spool besides: it may have happened twice. The flag stays set whatever happens to the entry.
 	Doubled       bool `protobuf:"varint,35,opt,name=doubled,proto3" json:"doubled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2925,6 +3068,265 @@ func (x *ImportRejection) GetRejected() *Rejected {
 	return nil
 }
 
+// ReconcileEntriesRequest brings in a part of the rows of a guard table or a spool.
+type ReconcileEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, for the audit: 1 to 1,024 bytes. Required.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Decide, and change nothing. A dry run decides each row on the entry as it is now, and does not see what the rows of
+	// another dry run would change.
+	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The rows; at most 1,000, each key once. A second row of a key goes into the next request.
+	Rows          []*ReconcileRow `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileEntriesRequest) Reset() {
+	*x = ReconcileEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileEntriesRequest) ProtoMessage() {}
+
+func (x *ReconcileEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileEntriesRequest.ProtoReflect.Descriptor instead.
+func (*ReconcileEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReconcileEntriesRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ReconcileEntriesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ReconcileEntriesRequest) GetRows() []*ReconcileRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// ReconcileRow is an effect that happened, or may have happened, without a claim.
+type ReconcileRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key; its replay_run must be empty. Required.
+	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// When the effect happened, by the clock of its consumer; of one without an end, when it began. The ledger reads it in
+	// microseconds. Key and instant identify the row. An instant later than the store's clock counts as now for the
+	// retention. Required.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// What the row proves. Required.
+	Evidence EffectEvidence `protobuf:"varint,3,opt,name=evidence,proto3,enum=idempotency.ledger.v1.EffectEvidence" json:"evidence,omitempty"`
+	// What later deliveries are answered; at most 16 KiB. Only of an effect that has ended.
+	Result []byte `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	// The digest of its payload, to compare with the entry's; at most 64 bytes: that of `ClaimRequest.fingerprint`.
+	Fingerprint   []byte `protobuf:"bytes,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileRow) Reset() {
+	*x = ReconcileRow{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileRow) ProtoMessage() {}
+
+func (x *ReconcileRow) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileRow.ProtoReflect.Descriptor instead.
+func (*ReconcileRow) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReconcileRow) GetKey() *EntryKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ReconcileRow) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ReconcileRow) GetEvidence() EffectEvidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return EffectEvidence_EFFECT_EVIDENCE_UNSPECIFIED
+}
+
+func (x *ReconcileRow) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ReconcileRow) GetFingerprint() []byte {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+// ReconcileEntriesResponse answers the rows of one request: what was changed is stored for good.
+type ReconcileEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each row, in the same order; at most 1,000.
+	Results       []*ReconcileResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileEntriesResponse) Reset() {
+	*x = ReconcileEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileEntriesResponse) ProtoMessage() {}
+
+func (x *ReconcileEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileEntriesResponse.ProtoReflect.Descriptor instead.
+func (*ReconcileEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReconcileEntriesResponse) GetResults() []*ReconcileResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// ReconcileResult is what became of one row.
+type ReconcileResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outcome; unspecified where the row was refused.
+	Outcome ReconcileOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=idempotency.ledger.v1.ReconcileOutcome" json:"outcome,omitempty"`
+	// Of NOT_NOW: when lease and grace of the holder are over.
+	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// Why the row was refused. Unset: it was not.
+	Rejected      *Rejected `protobuf:"bytes,3,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileResult) Reset() {
+	*x = ReconcileResult{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileResult) ProtoMessage() {}
+
+func (x *ReconcileResult) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileResult.ProtoReflect.Descriptor instead.
+func (*ReconcileResult) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReconcileResult) GetOutcome() ReconcileOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return ReconcileOutcome_RECONCILE_OUTCOME_UNSPECIFIED
+}
+
+func (x *ReconcileResult) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
+func (x *ReconcileResult) GetRejected() *Rejected {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
 // AuditEvent is something that an operator did.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2936,7 +3338,7 @@ type AuditEvent struct {
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// What: REDRIVE, PARK, RESOLVE_COMPLETED, RESOLVE_FAILED_TERMINAL, RESOLVE_RECEIVED, DELETE,
 	// REDRIVE_ENTRIES, IMPORT_ENTRIES, SET_POLICY, DELETE_POLICY, RAISE_TOKEN_OFFSET, HOLD_CONSUMERS, RESUME_CONSUMERS,
-	// CREATE_REPLAY_RUN, CLOSE_REPLAY_RUN.
+	// CREATE_REPLAY_RUN, CLOSE_REPLAY_RUN, RECONCILE_COMPLETED, RECONCILE_PARKED, RECONCILE_DOUBLED.
 	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	// The consumer that it concerned. Empty: all, as a raise of the token offset does.
 	Consumer string `protobuf:"bytes,5,opt,name=consumer,proto3" json:"consumer,omitempty"`
@@ -2957,7 +3359,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3371,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3384,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AuditEvent) GetRequestId() string {
@@ -3067,7 +3469,7 @@ type ListAuditEventsRequest struct {
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3481,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3494,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListAuditEventsRequest) GetConsumer() string {
@@ -3136,7 +3538,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3550,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3563,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListAuditEventsResponse) GetEvents() []*AuditEvent {
@@ -3197,7 +3599,7 @@ type BackoffPolicy struct {
 
 func (x *BackoffPolicy) Reset() {
 	*x = BackoffPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3611,7 @@ func (x *BackoffPolicy) String() string {
 func (*BackoffPolicy) ProtoMessage() {}
 
 func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3624,7 @@ func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackoffPolicy.ProtoReflect.Descriptor instead.
 func (*BackoffPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BackoffPolicy) GetInitial() *durationpb.Duration {
@@ -3311,7 +3713,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3725,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3738,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Policy) GetLease() *durationpb.Duration {
@@ -3498,7 +3900,7 @@ type ConsumerPolicy struct {
 
 func (x *ConsumerPolicy) Reset() {
 	*x = ConsumerPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3912,7 @@ func (x *ConsumerPolicy) String() string {
 func (*ConsumerPolicy) ProtoMessage() {}
 
 func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3925,7 @@ func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerPolicy.ProtoReflect.Descriptor instead.
 func (*ConsumerPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConsumerPolicy) GetConsumer() string {
@@ -3586,7 +3988,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +4000,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +4013,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetPolicyRequest) GetConsumer() string {
@@ -3632,7 +4034,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +4046,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +4059,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -3680,7 +4082,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +4094,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +4107,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListPoliciesRequest) GetPageSize() int32 {
@@ -3735,7 +4137,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +4149,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +4162,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*ConsumerPolicy {
@@ -3803,7 +4205,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +4217,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +4230,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetPolicyRequest) GetConsumer() string {
@@ -3897,7 +4299,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4311,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4324,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -3963,7 +4365,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4377,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4390,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -4030,7 +4432,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4444,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4457,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeletePolicyRequest) GetConsumer() string {
@@ -4099,7 +4501,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4111,7 +4513,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4124,7 +4526,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeletePolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -4162,7 +4564,7 @@ type PolicyVersion struct {
 
 func (x *PolicyVersion) Reset() {
 	*x = PolicyVersion{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +4576,7 @@ func (x *PolicyVersion) String() string {
 func (*PolicyVersion) ProtoMessage() {}
 
 func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +4589,7 @@ func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
 func (*PolicyVersion) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PolicyVersion) GetVersion() int32 {
@@ -4247,7 +4649,7 @@ type ListPolicyVersionsRequest struct {
 
 func (x *ListPolicyVersionsRequest) Reset() {
 	*x = ListPolicyVersionsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4661,7 @@ func (x *ListPolicyVersionsRequest) String() string {
 func (*ListPolicyVersionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4674,7 @@ func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListPolicyVersionsRequest) GetConsumer() string {
@@ -4309,7 +4711,7 @@ type ListPolicyVersionsResponse struct {
 
 func (x *ListPolicyVersionsResponse) Reset() {
 	*x = ListPolicyVersionsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +4723,7 @@ func (x *ListPolicyVersionsResponse) String() string {
 func (*ListPolicyVersionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +4736,7 @@ func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListPolicyVersionsResponse) GetVersions() []*PolicyVersion {
@@ -4360,7 +4762,7 @@ type GetRetentionStatusRequest struct {
 
 func (x *GetRetentionStatusRequest) Reset() {
 	*x = GetRetentionStatusRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4774,7 @@ func (x *GetRetentionStatusRequest) String() string {
 func (*GetRetentionStatusRequest) ProtoMessage() {}
 
 func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4787,7 @@ func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 // GetRetentionStatusResponse tells how the purge keeps up.
@@ -4411,7 +4813,7 @@ type GetRetentionStatusResponse struct {
 
 func (x *GetRetentionStatusResponse) Reset() {
 	*x = GetRetentionStatusResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4423,7 +4825,7 @@ func (x *GetRetentionStatusResponse) String() string {
 func (*GetRetentionStatusResponse) ProtoMessage() {}
 
 func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4436,7 +4838,7 @@ func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetRetentionStatusResponse) GetDue() int64 {
@@ -4502,7 +4904,7 @@ type PurgeWorker struct {
 
 func (x *PurgeWorker) Reset() {
 	*x = PurgeWorker{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4916,7 @@ func (x *PurgeWorker) String() string {
 func (*PurgeWorker) ProtoMessage() {}
 
 func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4929,7 @@ func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeWorker.ProtoReflect.Descriptor instead.
 func (*PurgeWorker) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PurgeWorker) GetReplica() string {
@@ -4595,7 +4997,7 @@ type RaiseTokenOffsetRequest struct {
 
 func (x *RaiseTokenOffsetRequest) Reset() {
 	*x = RaiseTokenOffsetRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4607,7 +5009,7 @@ func (x *RaiseTokenOffsetRequest) String() string {
 func (*RaiseTokenOffsetRequest) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4620,7 +5022,7 @@ func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RaiseTokenOffsetRequest) GetRequestId() string {
@@ -4686,7 +5088,7 @@ type RaiseTokenOffsetResponse struct {
 
 func (x *RaiseTokenOffsetResponse) Reset() {
 	*x = RaiseTokenOffsetResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +5100,7 @@ func (x *RaiseTokenOffsetResponse) String() string {
 func (*RaiseTokenOffsetResponse) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +5113,7 @@ func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RaiseTokenOffsetResponse) GetTokenOffset() *durationpb.Duration {
@@ -4793,7 +5195,7 @@ type ReplayRun struct {
 
 func (x *ReplayRun) Reset() {
 	*x = ReplayRun{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4805,7 +5207,7 @@ func (x *ReplayRun) String() string {
 func (*ReplayRun) ProtoMessage() {}
 
 func (x *ReplayRun) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4818,7 +5220,7 @@ func (x *ReplayRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRun.ProtoReflect.Descriptor instead.
 func (*ReplayRun) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReplayRun) GetConsumer() string {
@@ -4911,7 +5313,7 @@ type CreateReplayRunRequest struct {
 
 func (x *CreateReplayRunRequest) Reset() {
 	*x = CreateReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4923,7 +5325,7 @@ func (x *CreateReplayRunRequest) String() string {
 func (*CreateReplayRunRequest) ProtoMessage() {}
 
 func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4936,7 +5338,7 @@ func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CreateReplayRunRequest) GetConsumer() string {
@@ -4987,7 +5389,7 @@ type CreateReplayRunResponse struct {
 
 func (x *CreateReplayRunResponse) Reset() {
 	*x = CreateReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5401,7 @@ func (x *CreateReplayRunResponse) String() string {
 func (*CreateReplayRunResponse) ProtoMessage() {}
 
 func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5414,7 @@ func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CreateReplayRunResponse) GetRun() *ReplayRun {
@@ -5047,7 +5449,7 @@ type CloseReplayRunRequest struct {
 
 func (x *CloseReplayRunRequest) Reset() {
 	*x = CloseReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5059,7 +5461,7 @@ func (x *CloseReplayRunRequest) String() string {
 func (*CloseReplayRunRequest) ProtoMessage() {}
 
 func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5072,7 +5474,7 @@ func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CloseReplayRunRequest) GetConsumer() string {
@@ -5116,7 +5518,7 @@ type CloseReplayRunResponse struct {
 
 func (x *CloseReplayRunResponse) Reset() {
 	*x = CloseReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +5530,7 @@ func (x *CloseReplayRunResponse) String() string {
 func (*CloseReplayRunResponse) ProtoMessage() {}
 
 func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5141,7 +5543,7 @@ func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CloseReplayRunResponse) GetRun() *ReplayRun {
@@ -5173,7 +5575,7 @@ type ListReplayRunsRequest struct {
 
 func (x *ListReplayRunsRequest) Reset() {
 	*x = ListReplayRunsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5185,7 +5587,7 @@ func (x *ListReplayRunsRequest) String() string {
 func (*ListReplayRunsRequest) ProtoMessage() {}
 
 func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5198,7 +5600,7 @@ func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListReplayRunsRequest) GetConsumer() string {
@@ -5237,7 +5639,7 @@ type ListReplayRunsResponse struct {
 
 func (x *ListReplayRunsResponse) Reset() {
 	*x = ListReplayRunsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5249,7 +5651,7 @@ func (x *ListReplayRunsResponse) String() string {
 func (*ListReplayRunsResponse) ProtoMessage() {}
 
 func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5262,7 +5664,7 @@ func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListReplayRunsResponse) GetRuns() []*ReplayRun {
@@ -5305,7 +5707,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5317,7 +5719,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5330,7 +5732,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Hold) GetPrefix() string {
@@ -5387,7 +5789,7 @@ type HoldConsumersRequest struct {
 
 func (x *HoldConsumersRequest) Reset() {
 	*x = HoldConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5399,7 +5801,7 @@ func (x *HoldConsumersRequest) String() string {
 func (*HoldConsumersRequest) ProtoMessage() {}
 
 func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5412,7 +5814,7 @@ func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersRequest.ProtoReflect.Descriptor instead.
 func (*HoldConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *HoldConsumersRequest) GetPrefix() string {
@@ -5456,7 +5858,7 @@ type HoldConsumersResponse struct {
 
 func (x *HoldConsumersResponse) Reset() {
 	*x = HoldConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5468,7 +5870,7 @@ func (x *HoldConsumersResponse) String() string {
 func (*HoldConsumersResponse) ProtoMessage() {}
 
 func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5481,7 +5883,7 @@ func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersResponse.ProtoReflect.Descriptor instead.
 func (*HoldConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *HoldConsumersResponse) GetHold() *Hold {
@@ -5517,7 +5919,7 @@ type ResumeConsumersRequest struct {
 
 func (x *ResumeConsumersRequest) Reset() {
 	*x = ResumeConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5529,7 +5931,7 @@ func (x *ResumeConsumersRequest) String() string {
 func (*ResumeConsumersRequest) ProtoMessage() {}
 
 func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5542,7 +5944,7 @@ func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ResumeConsumersRequest) GetPrefix() string {
@@ -5584,7 +5986,7 @@ type ResumeConsumersResponse struct {
 
 func (x *ResumeConsumersResponse) Reset() {
 	*x = ResumeConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5596,7 +5998,7 @@ func (x *ResumeConsumersResponse) String() string {
 func (*ResumeConsumersResponse) ProtoMessage() {}
 
 func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5609,7 +6011,7 @@ func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ResumeConsumersResponse) GetReplayed() bool {
@@ -5631,7 +6033,7 @@ type ListHoldsRequest struct {
 
 func (x *ListHoldsRequest) Reset() {
 	*x = ListHoldsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5643,7 +6045,7 @@ func (x *ListHoldsRequest) String() string {
 func (*ListHoldsRequest) ProtoMessage() {}
 
 func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5656,7 +6058,7 @@ func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsRequest.ProtoReflect.Descriptor instead.
 func (*ListHoldsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListHoldsRequest) GetPrefix() string {
@@ -5677,7 +6079,7 @@ type ListHoldsResponse struct {
 
 func (x *ListHoldsResponse) Reset() {
 	*x = ListHoldsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +6091,7 @@ func (x *ListHoldsResponse) String() string {
 func (*ListHoldsResponse) ProtoMessage() {}
 
 func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +6104,7 @@ func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsResponse.ProtoReflect.Descriptor instead.
 func (*ListHoldsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListHoldsResponse) GetHolds() []*Hold {
@@ -5929,7 +6331,24 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"rejections\"d\n" +
 	"\x0fImportRejection\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12;\n" +
-	"\brejected\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\x94\x02\n" +
+	"\brejected\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\x83\x01\n" +
+	"\x17ReconcileEntriesRequest\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x127\n" +
+	"\x04rows\x18\x03 \x03(\v2#.idempotency.ledger.v1.ReconcileRowR\x04rows\"\xea\x01\n" +
+	"\fReconcileRow\x121\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12A\n" +
+	"\bevidence\x18\x03 \x01(\x0e2%.idempotency.ledger.v1.EffectEvidenceR\bevidence\x12\x16\n" +
+	"\x06result\x18\x04 \x01(\fR\x06result\x12 \n" +
+	"\vfingerprint\x18\x05 \x01(\fR\vfingerprint\"\\\n" +
+	"\x18ReconcileEntriesResponse\x12@\n" +
+	"\aresults\x18\x01 \x03(\v2&.idempotency.ledger.v1.ReconcileResultR\aresults\"\xcd\x01\n" +
+	"\x0fReconcileResult\x12A\n" +
+	"\aoutcome\x18\x01 \x01(\x0e2'.idempotency.ledger.v1.ReconcileOutcomeR\aoutcome\x12:\n" +
+	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\x12;\n" +
+	"\brejected\x18\x03 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\x94\x02\n" +
 	"\n" +
 	"AuditEvent\x12\x1d\n" +
 	"\n" +
@@ -6180,7 +6599,25 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"EntryOrder\x12\x1b\n" +
 	"\x17ENTRY_ORDER_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18ENTRY_ORDER_OLDEST_FIRST\x10\x01\x12\x1c\n" +
-	"\x18ENTRY_ORDER_NEWEST_FIRST\x10\x02*\x8b\x01\n" +
+	"\x18ENTRY_ORDER_NEWEST_FIRST\x10\x02*\x8d\x01\n" +
+	"\x0eEffectEvidence\x12\x1f\n" +
+	"\x1bEFFECT_EVIDENCE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15EFFECT_EVIDENCE_GUARD\x10\x01\x12\x19\n" +
+	"\x15EFFECT_EVIDENCE_SPOOL\x10\x02\x12$\n" +
+	" EFFECT_EVIDENCE_SPOOL_UNFINISHED\x10\x03*\xf9\x02\n" +
+	"\x10ReconcileOutcome\x12!\n" +
+	"\x1dRECONCILE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1f\n" +
+	"\x1bRECONCILE_OUTCOME_COMPLETED\x10\x01\x12\x1e\n" +
+	"\x1aRECONCILE_OUTCOME_RESOLVED\x10\x02\x12\x1c\n" +
+	"\x18RECONCILE_OUTCOME_PARKED\x10\x03\x12\x1f\n" +
+	"\x1bRECONCILE_OUTCOME_CONFIRMED\x10\x04\x12\x1d\n" +
+	"\x19RECONCILE_OUTCOME_DOUBLED\x10\x05\x12\x1d\n" +
+	"\x19RECONCILE_OUTCOME_NOT_NOW\x10\x06\x12!\n" +
+	"\x1dRECONCILE_OUTCOME_CONTRADICTS\x10\a\x12\x1e\n" +
+	"\x1aRECONCILE_OUTCOME_MISMATCH\x10\b\x12\x1b\n" +
+	"\x17RECONCILE_OUTCOME_KNOWN\x10\t\x12$\n" +
+	" RECONCILE_OUTCOME_RETENTION_OVER\x10\n" +
+	"*\x8b\x01\n" +
 	"\x0fFingerprintMode\x12 \n" +
 	"\x1cFINGERPRINT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17FINGERPRINT_MODE_VERIFY\x10\x01\x12\x1b\n" +
@@ -6200,7 +6637,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15POLICY_SOURCE_DEFAULT\x10\x01\x12\x1f\n" +
 	"\x1bPOLICY_SOURCE_CONFIGURATION\x10\x02\x12\x15\n" +
-	"\x11POLICY_SOURCE_SET\x10\x032\xaf\x14\n" +
+	"\x11POLICY_SOURCE_SET\x10\x032\xa9\x15\n" +
 	"\fAdminService\x12`\n" +
 	"\bGetEntry\x12&.idempotency.ledger.v1.GetEntryRequest\x1a'.idempotency.ledger.v1.GetEntryResponse\"\x03\x90\x02\x01\x12i\n" +
 	"\vListEntries\x12).idempotency.ledger.v1.ListEntriesRequest\x1a*.idempotency.ledger.v1.ListEntriesResponse\"\x03\x90\x02\x01\x12x\n" +
@@ -6210,7 +6647,8 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\fResolveEntry\x12*.idempotency.ledger.v1.ResolveEntryRequest\x1a+.idempotency.ledger.v1.ResolveEntryResponse\"\x03\x90\x02\x02\x12i\n" +
 	"\vDeleteEntry\x12).idempotency.ledger.v1.DeleteEntryRequest\x1a*.idempotency.ledger.v1.DeleteEntryResponse\"\x03\x90\x02\x02\x12t\n" +
 	"\x0eRedriveEntries\x12,.idempotency.ledger.v1.RedriveEntriesRequest\x1a-.idempotency.ledger.v1.RedriveEntriesResponse\"\x03\x90\x02\x020\x01\x12s\n" +
-	"\rImportEntries\x12+.idempotency.ledger.v1.ImportEntriesRequest\x1a,.idempotency.ledger.v1.ImportEntriesResponse\"\x03\x90\x02\x02(\x010\x01\x12c\n" +
+	"\rImportEntries\x12+.idempotency.ledger.v1.ImportEntriesRequest\x1a,.idempotency.ledger.v1.ImportEntriesResponse\"\x03\x90\x02\x02(\x010\x01\x12x\n" +
+	"\x10ReconcileEntries\x12..idempotency.ledger.v1.ReconcileEntriesRequest\x1a/.idempotency.ledger.v1.ReconcileEntriesResponse\"\x03\x90\x02\x02\x12c\n" +
 	"\tGetPolicy\x12'.idempotency.ledger.v1.GetPolicyRequest\x1a(.idempotency.ledger.v1.GetPolicyResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListPolicies\x12*.idempotency.ledger.v1.ListPoliciesRequest\x1a+.idempotency.ledger.v1.ListPoliciesResponse\"\x03\x90\x02\x01\x12c\n" +
 	"\tSetPolicy\x12'.idempotency.ledger.v1.SetPolicyRequest\x1a(.idempotency.ledger.v1.SetPolicyResponse\"\x03\x90\x02\x02\x12l\n" +
@@ -6239,257 +6677,273 @@ func file_idempotency_ledger_v1_admin_proto_rawDescGZIP() []byte {
 	return file_idempotency_ledger_v1_admin_proto_rawDescData
 }
 
-var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_idempotency_ledger_v1_admin_proto_goTypes = []any{
 	(ClosedBy)(0),                      // 0: idempotency.ledger.v1.ClosedBy
 	(EntryChange)(0),                   // 1: idempotency.ledger.v1.EntryChange
 	(EntryOrder)(0),                    // 2: idempotency.ledger.v1.EntryOrder
-	(FingerprintMode)(0),               // 3: idempotency.ledger.v1.FingerprintMode
-	(OccurredAtMode)(0),                // 4: idempotency.ledger.v1.OccurredAtMode
-	(ReplayMode)(0),                    // 5: idempotency.ledger.v1.ReplayMode
-	(PolicySource)(0),                  // 6: idempotency.ledger.v1.PolicySource
-	(*Attempt)(nil),                    // 7: idempotency.ledger.v1.Attempt
-	(*Entry)(nil),                      // 8: idempotency.ledger.v1.Entry
-	(*AllowedChange)(nil),              // 9: idempotency.ledger.v1.AllowedChange
-	(*GetEntryRequest)(nil),            // 10: idempotency.ledger.v1.GetEntryRequest
-	(*GetEntryResponse)(nil),           // 11: idempotency.ledger.v1.GetEntryResponse
-	(*EntryFilter)(nil),                // 12: idempotency.ledger.v1.EntryFilter
-	(*ListEntriesRequest)(nil),         // 13: idempotency.ledger.v1.ListEntriesRequest
-	(*ListEntriesResponse)(nil),        // 14: idempotency.ledger.v1.ListEntriesResponse
-	(*UnreadableEntry)(nil),            // 15: idempotency.ledger.v1.UnreadableEntry
-	(*SummarizeEntriesRequest)(nil),    // 16: idempotency.ledger.v1.SummarizeEntriesRequest
-	(*SummarizeEntriesResponse)(nil),   // 17: idempotency.ledger.v1.SummarizeEntriesResponse
-	(*ConsumerSummary)(nil),            // 18: idempotency.ledger.v1.ConsumerSummary
-	(*StateSummary)(nil),               // 19: idempotency.ledger.v1.StateSummary
-	(*RedriveEntryRequest)(nil),        // 20: idempotency.ledger.v1.RedriveEntryRequest
-	(*RedriveEntryResponse)(nil),       // 21: idempotency.ledger.v1.RedriveEntryResponse
-	(*ParkEntryRequest)(nil),           // 22: idempotency.ledger.v1.ParkEntryRequest
-	(*ParkEntryResponse)(nil),          // 23: idempotency.ledger.v1.ParkEntryResponse
-	(*ResolveEntryRequest)(nil),        // 24: idempotency.ledger.v1.ResolveEntryRequest
-	(*ResolveEntryResponse)(nil),       // 25: idempotency.ledger.v1.ResolveEntryResponse
-	(*DeleteEntryRequest)(nil),         // 26: idempotency.ledger.v1.DeleteEntryRequest
-	(*DeleteEntryResponse)(nil),        // 27: idempotency.ledger.v1.DeleteEntryResponse
-	(*RedriveEntriesRequest)(nil),      // 28: idempotency.ledger.v1.RedriveEntriesRequest
-	(*RedriveEntriesResponse)(nil),     // 29: idempotency.ledger.v1.RedriveEntriesResponse
-	(*RedriveOutcome)(nil),             // 30: idempotency.ledger.v1.RedriveOutcome
-	(*ImportEntriesRequest)(nil),       // 31: idempotency.ledger.v1.ImportEntriesRequest
-	(*ImportedEntry)(nil),              // 32: idempotency.ledger.v1.ImportedEntry
-	(*ImportEntriesResponse)(nil),      // 33: idempotency.ledger.v1.ImportEntriesResponse
-	(*ImportRejection)(nil),            // 34: idempotency.ledger.v1.ImportRejection
-	(*AuditEvent)(nil),                 // 35: idempotency.ledger.v1.AuditEvent
-	(*ListAuditEventsRequest)(nil),     // 36: idempotency.ledger.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),    // 37: idempotency.ledger.v1.ListAuditEventsResponse
-	(*BackoffPolicy)(nil),              // 38: idempotency.ledger.v1.BackoffPolicy
-	(*Policy)(nil),                     // 39: idempotency.ledger.v1.Policy
-	(*ConsumerPolicy)(nil),             // 40: idempotency.ledger.v1.ConsumerPolicy
-	(*GetPolicyRequest)(nil),           // 41: idempotency.ledger.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),          // 42: idempotency.ledger.v1.GetPolicyResponse
-	(*ListPoliciesRequest)(nil),        // 43: idempotency.ledger.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),       // 44: idempotency.ledger.v1.ListPoliciesResponse
-	(*SetPolicyRequest)(nil),           // 45: idempotency.ledger.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),          // 46: idempotency.ledger.v1.SetPolicyResponse
-	(*PolicyChange)(nil),               // 47: idempotency.ledger.v1.PolicyChange
-	(*DeletePolicyRequest)(nil),        // 48: idempotency.ledger.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),       // 49: idempotency.ledger.v1.DeletePolicyResponse
-	(*PolicyVersion)(nil),              // 50: idempotency.ledger.v1.PolicyVersion
-	(*ListPolicyVersionsRequest)(nil),  // 51: idempotency.ledger.v1.ListPolicyVersionsRequest
-	(*ListPolicyVersionsResponse)(nil), // 52: idempotency.ledger.v1.ListPolicyVersionsResponse
-	(*GetRetentionStatusRequest)(nil),  // 53: idempotency.ledger.v1.GetRetentionStatusRequest
-	(*GetRetentionStatusResponse)(nil), // 54: idempotency.ledger.v1.GetRetentionStatusResponse
-	(*PurgeWorker)(nil),                // 55: idempotency.ledger.v1.PurgeWorker
-	(*RaiseTokenOffsetRequest)(nil),    // 56: idempotency.ledger.v1.RaiseTokenOffsetRequest
-	(*RaiseTokenOffsetResponse)(nil),   // 57: idempotency.ledger.v1.RaiseTokenOffsetResponse
-	(*ReplayRun)(nil),                  // 58: idempotency.ledger.v1.ReplayRun
-	(*CreateReplayRunRequest)(nil),     // 59: idempotency.ledger.v1.CreateReplayRunRequest
-	(*CreateReplayRunResponse)(nil),    // 60: idempotency.ledger.v1.CreateReplayRunResponse
-	(*CloseReplayRunRequest)(nil),      // 61: idempotency.ledger.v1.CloseReplayRunRequest
-	(*CloseReplayRunResponse)(nil),     // 62: idempotency.ledger.v1.CloseReplayRunResponse
-	(*ListReplayRunsRequest)(nil),      // 63: idempotency.ledger.v1.ListReplayRunsRequest
-	(*ListReplayRunsResponse)(nil),     // 64: idempotency.ledger.v1.ListReplayRunsResponse
-	(*Hold)(nil),                       // 65: idempotency.ledger.v1.Hold
-	(*HoldConsumersRequest)(nil),       // 66: idempotency.ledger.v1.HoldConsumersRequest
-	(*HoldConsumersResponse)(nil),      // 67: idempotency.ledger.v1.HoldConsumersResponse
-	(*ResumeConsumersRequest)(nil),     // 68: idempotency.ledger.v1.ResumeConsumersRequest
-	(*ResumeConsumersResponse)(nil),    // 69: idempotency.ledger.v1.ResumeConsumersResponse
-	(*ListHoldsRequest)(nil),           // 70: idempotency.ledger.v1.ListHoldsRequest
-	(*ListHoldsResponse)(nil),          // 71: idempotency.ledger.v1.ListHoldsResponse
-	(*timestamppb.Timestamp)(nil),      // 72: google.protobuf.Timestamp
-	(*EntryKey)(nil),                   // 73: idempotency.ledger.v1.EntryKey
-	(EntryState)(0),                    // 74: idempotency.ledger.v1.EntryState
-	(ParkCause)(0),                     // 75: idempotency.ledger.v1.ParkCause
-	(*durationpb.Duration)(nil),        // 76: google.protobuf.Duration
-	(*Rejected)(nil),                   // 77: idempotency.ledger.v1.Rejected
-	(OnExpiry)(0),                      // 78: idempotency.ledger.v1.OnExpiry
-	(*fieldmaskpb.FieldMask)(nil),      // 79: google.protobuf.FieldMask
+	(EffectEvidence)(0),                // 3: idempotency.ledger.v1.EffectEvidence
+	(ReconcileOutcome)(0),              // 4: idempotency.ledger.v1.ReconcileOutcome
+	(FingerprintMode)(0),               // 5: idempotency.ledger.v1.FingerprintMode
+	(OccurredAtMode)(0),                // 6: idempotency.ledger.v1.OccurredAtMode
+	(ReplayMode)(0),                    // 7: idempotency.ledger.v1.ReplayMode
+	(PolicySource)(0),                  // 8: idempotency.ledger.v1.PolicySource
+	(*Attempt)(nil),                    // 9: idempotency.ledger.v1.Attempt
+	(*Entry)(nil),                      // 10: idempotency.ledger.v1.Entry
+	(*AllowedChange)(nil),              // 11: idempotency.ledger.v1.AllowedChange
+	(*GetEntryRequest)(nil),            // 12: idempotency.ledger.v1.GetEntryRequest
+	(*GetEntryResponse)(nil),           // 13: idempotency.ledger.v1.GetEntryResponse
+	(*EntryFilter)(nil),                // 14: idempotency.ledger.v1.EntryFilter
+	(*ListEntriesRequest)(nil),         // 15: idempotency.ledger.v1.ListEntriesRequest
+	(*ListEntriesResponse)(nil),        // 16: idempotency.ledger.v1.ListEntriesResponse
+	(*UnreadableEntry)(nil),            // 17: idempotency.ledger.v1.UnreadableEntry
+	(*SummarizeEntriesRequest)(nil),    // 18: idempotency.ledger.v1.SummarizeEntriesRequest
+	(*SummarizeEntriesResponse)(nil),   // 19: idempotency.ledger.v1.SummarizeEntriesResponse
+	(*ConsumerSummary)(nil),            // 20: idempotency.ledger.v1.ConsumerSummary
+	(*StateSummary)(nil),               // 21: idempotency.ledger.v1.StateSummary
+	(*RedriveEntryRequest)(nil),        // 22: idempotency.ledger.v1.RedriveEntryRequest
+	(*RedriveEntryResponse)(nil),       // 23: idempotency.ledger.v1.RedriveEntryResponse
+	(*ParkEntryRequest)(nil),           // 24: idempotency.ledger.v1.ParkEntryRequest
+	(*ParkEntryResponse)(nil),          // 25: idempotency.ledger.v1.ParkEntryResponse
+	(*ResolveEntryRequest)(nil),        // 26: idempotency.ledger.v1.ResolveEntryRequest
+	(*ResolveEntryResponse)(nil),       // 27: idempotency.ledger.v1.ResolveEntryResponse
+	(*DeleteEntryRequest)(nil),         // 28: idempotency.ledger.v1.DeleteEntryRequest
+	(*DeleteEntryResponse)(nil),        // 29: idempotency.ledger.v1.DeleteEntryResponse
+	(*RedriveEntriesRequest)(nil),      // 30: idempotency.ledger.v1.RedriveEntriesRequest
+	(*RedriveEntriesResponse)(nil),     // 31: idempotency.ledger.v1.RedriveEntriesResponse
+	(*RedriveOutcome)(nil),             // 32: idempotency.ledger.v1.RedriveOutcome
+	(*ImportEntriesRequest)(nil),       // 33: idempotency.ledger.v1.ImportEntriesRequest
+	(*ImportedEntry)(nil),              // 34: idempotency.ledger.v1.ImportedEntry
+	(*ImportEntriesResponse)(nil),      // 35: idempotency.ledger.v1.ImportEntriesResponse
+	(*ImportRejection)(nil),            // 36: idempotency.ledger.v1.ImportRejection
+	(*ReconcileEntriesRequest)(nil),    // 37: idempotency.ledger.v1.ReconcileEntriesRequest
+	(*ReconcileRow)(nil),               // 38: idempotency.ledger.v1.ReconcileRow
+	(*ReconcileEntriesResponse)(nil),   // 39: idempotency.ledger.v1.ReconcileEntriesResponse
+	(*ReconcileResult)(nil),            // 40: idempotency.ledger.v1.ReconcileResult
+	(*AuditEvent)(nil),                 // 41: idempotency.ledger.v1.AuditEvent
+	(*ListAuditEventsRequest)(nil),     // 42: idempotency.ledger.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),    // 43: idempotency.ledger.v1.ListAuditEventsResponse
+	(*BackoffPolicy)(nil),              // 44: idempotency.ledger.v1.BackoffPolicy
+	(*Policy)(nil),                     // 45: idempotency.ledger.v1.Policy
+	(*ConsumerPolicy)(nil),             // 46: idempotency.ledger.v1.ConsumerPolicy
+	(*GetPolicyRequest)(nil),           // 47: idempotency.ledger.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),          // 48: idempotency.ledger.v1.GetPolicyResponse
+	(*ListPoliciesRequest)(nil),        // 49: idempotency.ledger.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),       // 50: idempotency.ledger.v1.ListPoliciesResponse
+	(*SetPolicyRequest)(nil),           // 51: idempotency.ledger.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),          // 52: idempotency.ledger.v1.SetPolicyResponse
+	(*PolicyChange)(nil),               // 53: idempotency.ledger.v1.PolicyChange
+	(*DeletePolicyRequest)(nil),        // 54: idempotency.ledger.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),       // 55: idempotency.ledger.v1.DeletePolicyResponse
+	(*PolicyVersion)(nil),              // 56: idempotency.ledger.v1.PolicyVersion
+	(*ListPolicyVersionsRequest)(nil),  // 57: idempotency.ledger.v1.ListPolicyVersionsRequest
+	(*ListPolicyVersionsResponse)(nil), // 58: idempotency.ledger.v1.ListPolicyVersionsResponse
+	(*GetRetentionStatusRequest)(nil),  // 59: idempotency.ledger.v1.GetRetentionStatusRequest
+	(*GetRetentionStatusResponse)(nil), // 60: idempotency.ledger.v1.GetRetentionStatusResponse
+	(*PurgeWorker)(nil),                // 61: idempotency.ledger.v1.PurgeWorker
+	(*RaiseTokenOffsetRequest)(nil),    // 62: idempotency.ledger.v1.RaiseTokenOffsetRequest
+	(*RaiseTokenOffsetResponse)(nil),   // 63: idempotency.ledger.v1.RaiseTokenOffsetResponse
+	(*ReplayRun)(nil),                  // 64: idempotency.ledger.v1.ReplayRun
+	(*CreateReplayRunRequest)(nil),     // 65: idempotency.ledger.v1.CreateReplayRunRequest
+	(*CreateReplayRunResponse)(nil),    // 66: idempotency.ledger.v1.CreateReplayRunResponse
+	(*CloseReplayRunRequest)(nil),      // 67: idempotency.ledger.v1.CloseReplayRunRequest
+	(*CloseReplayRunResponse)(nil),     // 68: idempotency.ledger.v1.CloseReplayRunResponse
+	(*ListReplayRunsRequest)(nil),      // 69: idempotency.ledger.v1.ListReplayRunsRequest
+	(*ListReplayRunsResponse)(nil),     // 70: idempotency.ledger.v1.ListReplayRunsResponse
+	(*Hold)(nil),                       // 71: idempotency.ledger.v1.Hold
+	(*HoldConsumersRequest)(nil),       // 72: idempotency.ledger.v1.HoldConsumersRequest
+	(*HoldConsumersResponse)(nil),      // 73: idempotency.ledger.v1.HoldConsumersResponse
+	(*ResumeConsumersRequest)(nil),     // 74: idempotency.ledger.v1.ResumeConsumersRequest
+	(*ResumeConsumersResponse)(nil),    // 75: idempotency.ledger.v1.ResumeConsumersResponse
+	(*ListHoldsRequest)(nil),           // 76: idempotency.ledger.v1.ListHoldsRequest
+	(*ListHoldsResponse)(nil),          // 77: idempotency.ledger.v1.ListHoldsResponse
+	(*timestamppb.Timestamp)(nil),      // 78: google.protobuf.Timestamp
+	(*EntryKey)(nil),                   // 79: idempotency.ledger.v1.EntryKey
+	(EntryState)(0),                    // 80: idempotency.ledger.v1.EntryState
+	(ParkCause)(0),                     // 81: idempotency.ledger.v1.ParkCause
+	(*durationpb.Duration)(nil),        // 82: google.protobuf.Duration
+	(*Rejected)(nil),                   // 83: idempotency.ledger.v1.Rejected
+	(OnExpiry)(0),                      // 84: idempotency.ledger.v1.OnExpiry
+	(*fieldmaskpb.FieldMask)(nil),      // 85: google.protobuf.FieldMask
 }
 var file_idempotency_ledger_v1_admin_proto_depIdxs = []int32{
-	72,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	72,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	78,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	78,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
 	0,   // 2: idempotency.ledger.v1.Attempt.outcome:type_name -> idempotency.ledger.v1.ClosedBy
-	73,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
+	79,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
+	80,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
+	81,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
 	0,   // 6: idempotency.ledger.v1.Entry.closed_by:type_name -> idempotency.ledger.v1.ClosedBy
-	72,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
-	72,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
-	72,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
-	72,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
-	72,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
-	72,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
-	7,   // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
-	72,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
-	72,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
-	72,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
-	76,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
-	9,   // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
+	78,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
+	78,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
+	78,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
+	78,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
+	78,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
+	78,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
+	9,   // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
+	78,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
+	78,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
+	78,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
+	82,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
+	11,  // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
 	1,   // 19: idempotency.ledger.v1.AllowedChange.change:type_name -> idempotency.ledger.v1.EntryChange
-	73,  // 20: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 21: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	74,  // 22: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 23: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
-	76,  // 24: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
-	76,  // 25: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
-	12,  // 26: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	79,  // 20: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	10,  // 21: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	80,  // 22: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
+	81,  // 23: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
+	82,  // 24: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
+	82,  // 25: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
+	14,  // 26: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
 	2,   // 27: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
-	8,   // 28: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
-	15,  // 29: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
-	72,  // 30: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
-	72,  // 31: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
-	18,  // 32: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
-	72,  // 33: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	19,  // 34: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
-	76,  // 35: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
-	74,  // 36: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 37: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
-	76,  // 38: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
-	73,  // 39: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 40: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 41: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 42: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 43: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 44: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	8,   // 45: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 46: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	12,  // 47: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	30,  // 48: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
-	73,  // 49: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 50: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 51: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	77,  // 52: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	32,  // 53: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
-	73,  // 54: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
-	72,  // 55: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
-	34,  // 56: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
-	77,  // 57: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
-	72,  // 58: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	73,  // 59: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	35,  // 60: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
-	76,  // 61: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
-	76,  // 62: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
-	76,  // 63: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
-	76,  // 64: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
-	76,  // 65: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	76,  // 66: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
-	78,  // 67: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	38,  // 68: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
-	76,  // 69: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
-	76,  // 70: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
-	76,  // 71: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
-	76,  // 72: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
-	76,  // 73: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
-	3,   // 74: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
-	4,   // 75: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
-	5,   // 76: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
-	6,   // 77: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
-	39,  // 78: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
-	72,  // 79: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
-	40,  // 80: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	40,  // 81: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	39,  // 82: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
-	79,  // 83: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	40,  // 84: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	47,  // 85: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
-	40,  // 86: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	39,  // 87: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
-	72,  // 88: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
-	50,  // 89: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
-	76,  // 90: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	55,  // 91: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
-	72,  // 92: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
-	72,  // 93: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
-	72,  // 94: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
-	76,  // 95: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
-	76,  // 96: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
-	76,  // 97: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
-	72,  // 98: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
-	72,  // 99: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
-	76,  // 100: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
-	76,  // 101: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
-	5,   // 102: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
-	72,  // 103: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
-	72,  // 104: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
-	72,  // 105: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
-	19,  // 106: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
-	76,  // 107: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
-	58,  // 108: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	58,  // 109: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	58,  // 110: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
-	72,  // 111: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
-	72,  // 112: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
-	65,  // 113: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
-	65,  // 114: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
-	10,  // 115: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
-	13,  // 116: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
-	16,  // 117: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
-	20,  // 118: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
-	22,  // 119: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
-	24,  // 120: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
-	26,  // 121: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
-	28,  // 122: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
-	31,  // 123: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
-	41,  // 124: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
-	43,  // 125: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
-	45,  // 126: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
-	48,  // 127: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
-	51,  // 128: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
-	36,  // 129: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
-	53,  // 130: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
-	59,  // 131: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
-	61,  // 132: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
-	63,  // 133: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
-	66,  // 134: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
-	68,  // 135: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
-	70,  // 136: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
-	56,  // 137: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
-	11,  // 138: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
-	14,  // 139: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
-	17,  // 140: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
-	21,  // 141: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
-	23,  // 142: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
-	25,  // 143: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
-	27,  // 144: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
-	29,  // 145: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
-	33,  // 146: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
-	42,  // 147: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
-	44,  // 148: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
-	46,  // 149: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
-	49,  // 150: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
-	52,  // 151: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
-	37,  // 152: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
-	54,  // 153: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
-	60,  // 154: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
-	62,  // 155: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
-	64,  // 156: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
-	67,  // 157: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
-	69,  // 158: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
-	71,  // 159: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
-	57,  // 160: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
-	138, // [138:161] is the sub-list for method output_type
-	115, // [115:138] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	10,  // 28: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
+	17,  // 29: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
+	78,  // 30: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
+	78,  // 31: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
+	20,  // 32: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
+	78,  // 33: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	21,  // 34: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
+	82,  // 35: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
+	80,  // 36: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
+	81,  // 37: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
+	82,  // 38: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
+	79,  // 39: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	10,  // 40: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	79,  // 41: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	10,  // 42: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	79,  // 43: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	80,  // 44: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	10,  // 45: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	79,  // 46: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	14,  // 47: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	32,  // 48: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
+	79,  // 49: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	80,  // 50: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	81,  // 51: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	83,  // 52: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	34,  // 53: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
+	79,  // 54: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
+	78,  // 55: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
+	36,  // 56: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
+	83,  // 57: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
+	38,  // 58: idempotency.ledger.v1.ReconcileEntriesRequest.rows:type_name -> idempotency.ledger.v1.ReconcileRow
+	79,  // 59: idempotency.ledger.v1.ReconcileRow.key:type_name -> idempotency.ledger.v1.EntryKey
+	78,  // 60: idempotency.ledger.v1.ReconcileRow.at:type_name -> google.protobuf.Timestamp
+	3,   // 61: idempotency.ledger.v1.ReconcileRow.evidence:type_name -> idempotency.ledger.v1.EffectEvidence
+	40,  // 62: idempotency.ledger.v1.ReconcileEntriesResponse.results:type_name -> idempotency.ledger.v1.ReconcileResult
+	4,   // 63: idempotency.ledger.v1.ReconcileResult.outcome:type_name -> idempotency.ledger.v1.ReconcileOutcome
+	82,  // 64: idempotency.ledger.v1.ReconcileResult.retry_after:type_name -> google.protobuf.Duration
+	83,  // 65: idempotency.ledger.v1.ReconcileResult.rejected:type_name -> idempotency.ledger.v1.Rejected
+	78,  // 66: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	79,  // 67: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	41,  // 68: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
+	82,  // 69: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
+	82,  // 70: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
+	82,  // 71: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
+	82,  // 72: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
+	82,  // 73: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	82,  // 74: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
+	84,  // 75: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	44,  // 76: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
+	82,  // 77: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
+	82,  // 78: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
+	82,  // 79: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
+	82,  // 80: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
+	82,  // 81: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
+	5,   // 82: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
+	6,   // 83: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
+	7,   // 84: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
+	8,   // 85: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
+	45,  // 86: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
+	78,  // 87: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
+	46,  // 88: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	46,  // 89: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	45,  // 90: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
+	85,  // 91: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	46,  // 92: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	53,  // 93: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
+	46,  // 94: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	45,  // 95: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
+	78,  // 96: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
+	56,  // 97: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
+	82,  // 98: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	61,  // 99: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
+	78,  // 100: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
+	78,  // 101: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
+	78,  // 102: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
+	82,  // 103: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
+	82,  // 104: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
+	82,  // 105: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
+	78,  // 106: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
+	78,  // 107: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
+	82,  // 108: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
+	82,  // 109: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
+	7,   // 110: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
+	78,  // 111: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
+	78,  // 112: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
+	78,  // 113: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
+	21,  // 114: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
+	82,  // 115: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
+	64,  // 116: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	64,  // 117: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	64,  // 118: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
+	78,  // 119: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
+	78,  // 120: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
+	71,  // 121: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
+	71,  // 122: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
+	12,  // 123: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
+	15,  // 124: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
+	18,  // 125: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
+	22,  // 126: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
+	24,  // 127: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
+	26,  // 128: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
+	28,  // 129: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
+	30,  // 130: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
+	33,  // 131: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
+	37,  // 132: idempotency.ledger.v1.AdminService.ReconcileEntries:input_type -> idempotency.ledger.v1.ReconcileEntriesRequest
+	47,  // 133: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
+	49,  // 134: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
+	51,  // 135: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
+	54,  // 136: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
+	57,  // 137: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
+	42,  // 138: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
+	59,  // 139: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
+	65,  // 140: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
+	67,  // 141: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
+	69,  // 142: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
+	72,  // 143: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
+	74,  // 144: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
+	76,  // 145: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
+	62,  // 146: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
+	13,  // 147: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
+	16,  // 148: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
+	19,  // 149: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
+	23,  // 150: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
+	25,  // 151: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
+	27,  // 152: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
+	29,  // 153: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
+	31,  // 154: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
+	35,  // 155: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
+	39,  // 156: idempotency.ledger.v1.AdminService.ReconcileEntries:output_type -> idempotency.ledger.v1.ReconcileEntriesResponse
+	48,  // 157: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
+	50,  // 158: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
+	52,  // 159: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
+	55,  // 160: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
+	58,  // 161: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
+	43,  // 162: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
+	60,  // 163: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
+	66,  // 164: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
+	68,  // 165: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
+	70,  // 166: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
+	73,  // 167: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
+	75,  // 168: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
+	77,  // 169: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
+	63,  // 170: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
+	147, // [147:171] is the sub-list for method output_type
+	123, // [123:147] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_idempotency_ledger_v1_admin_proto_init() }
@@ -6499,16 +6953,16 @@ func file_idempotency_ledger_v1_admin_proto_init() {
 	}
 	file_idempotency_ledger_v1_ledger_proto_init()
 	file_idempotency_ledger_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[31].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[32].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[33].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[36].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_idempotency_ledger_v1_admin_proto_rawDesc), len(file_idempotency_ledger_v1_admin_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   65,
+			NumEnums:      9,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

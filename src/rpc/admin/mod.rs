@@ -6,6 +6,7 @@ mod entries;
 mod holds;
 mod page_token;
 pub(super) mod policies;
+mod reconcile;
 mod replays;
 mod retention;
 mod service;

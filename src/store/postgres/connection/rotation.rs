@@ -22,9 +22,9 @@ use crate::domain::{
 use crate::store::postgres::connection::opener::Opener;
 use crate::store::postgres::connection::session::PgSession;
 use crate::store::{
-    Completion, Created, Done, EffectiveRetention, Entries, Found, HoldBook, Inserted, LeftAlone, Loaded,
-    OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session,
-    StoreError, Upkeep, Write, WriteResult,
+    Completion, Created, Done, EffectiveRetention, Entries, EventDigests, Found, HoldBook, Inserted,
+    LeftAlone, Loaded, OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook,
+    Replica, Session, StoreError, Upkeep, Write, WriteResult,
 };
 
 /// Bounds the opening of the new session, whatever the store does meanwhile.
@@ -187,9 +187,10 @@ delegate! {
         fn purge_status(left_alone: &LeftAlone, due_max: usize) -> (Reading, PurgeStatus);
         fn change(write: &Write, event: &AuditEvent) -> WriteResult;
         fn raise_token_offset(raise: OffsetRaise, event: &AuditEvent) -> WriteResult;
-        fn import(entries: &[ImportedEntry], events: &[AuditEvent]) -> WriteResult;
+        fn write_entries(fresh: &[ImportedEntry], changed: &[Entry], events: &[AuditEvent]) -> WriteResult;
         fn count_redriven(consumer: &str, operation_id: &str) -> i64;
         fn part_digests(consumers: &[String], id: &str) -> PartDigests;
+        fn event_digests(stored_ids: &[String]) -> EventDigests;
         fn audited(consumer: &str, request_id: &str) -> Option<AuditEvent>;
         fn audit(listing: &AuditListing) -> Vec<AuditEvent>;
     }

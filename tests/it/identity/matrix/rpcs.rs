@@ -122,6 +122,7 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("DeleteEntry", Consumer, &[Usual, InRun, ByHash]),
     ("RedriveEntries", Consumer, &[Usual, InRun, DryRun]),
     ("ImportEntries", Consumer, &[Usual]),
+    ("ReconcileEntries", Consumer, &[Usual, DryRun]),
     ("GetPolicy", Consumer, &[Usual]),
     ("ListPolicies", Nothing, &[Usual]),
     ("SetPolicy", Consumer, &[Usual, ValidateOnly]),
@@ -165,7 +166,8 @@ pub(super) fn ways(method: &Method) -> &'static [Way] {
 pub(super) fn names_an_entry(way: Way, method: &Method) -> bool {
     let by_key =
         row(method).1.contains(&InRun) && !matches!(method.name.as_str(), "ListEntries" | "RedriveEntries");
-    by_key || method.name == "ImportEntries" || matches!(way, ByHash | ByKey)
+    let rows = ["ImportEntries", "ReconcileEntries"];
+    by_key || rows.contains(&method.name.as_str()) || matches!(way, ByHash | ByKey)
 }
 
 /// The right that a call needs.
@@ -202,7 +204,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [4, 5, 10, 13],
+        [4, 5, 10, 14],
         "claim, settle, read and admin, as the table of the contract has them"
     );
 }
