@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 import os
 import subprocess
@@ -243,7 +244,15 @@ def test_a_mistake_of_the_program_is_refused(path: Path, consumer: str, body: An
         spool.process(AWAY, consumer, KEY, lambda: pytest.fail("ran"), body=body, fingerprint=fingerprint)
 
 
-def test_lines_have_instants_of_their_own(path: Path) -> None:
+def test_lines_have_instants_of_their_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.datetime(2026, 5, 28, 20, tzinfo=datetime.timezone.utc)
+
+    class Still(datetime.datetime):
+        @classmethod
+        def now(cls, tz: Optional[datetime.tzinfo] = None) -> Any:
+            return now
+
+    monkeypatch.setattr(datetime, "datetime", Still)
     with Spool(path) as spool:
         for _ in range(200):
             spool.process(AWAY, "payments", KEY, lambda: None)
