@@ -136,7 +136,6 @@ func TestAnEffectIsWrittenDownBeforeAndAfter(t *testing.T) {
 type script struct {
 	steps []string
 	fails int // the step that fails first; 0: none
-	short bool
 }
 
 var errDisk = errors.New("no space left on device")

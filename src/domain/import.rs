@@ -41,8 +41,8 @@ pub struct ImportedEntry {
 
 impl ImportedEntry {
     /// An entry of an effect that may have happened: it waits for a person.
-    pub(super) fn in_doubt(key: &Key, fingerprint: Bytes, context: &Context<'_>) -> ImportedEntry {
-        let mut entry = blank(key, &fingerprint, context);
+    pub(super) fn in_doubt(key: &Key, fingerprint: &Bytes, context: &Context<'_>) -> ImportedEntry {
+        let mut entry = blank(key, fingerprint, context);
         entry.state = State::Parked(ParkCause::EffectUnknown);
         entry.parked_at = Some(entry.created_at);
         entry.effect_unknown = true;

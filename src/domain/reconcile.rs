@@ -176,7 +176,7 @@ pub fn reconcile(
 fn absent(key: &Key, row: &EffectRow, context: &Context<'_>) -> Result<Reconciled, Rejection> {
     let stored = |outcome, entry| Reconciled { outcome, write: ReconcileWrite::New(entry) };
     if row.evidence == Evidence::Unfinished {
-        let entry = ImportedEntry::in_doubt(key, row.fingerprint.clone(), context);
+        let entry = ImportedEntry::in_doubt(key, &row.fingerprint, context);
         return Ok(stored(ReconcileOutcome::Parked, Box::new(entry)));
     }
     let done = Import {

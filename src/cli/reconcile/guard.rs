@@ -24,7 +24,10 @@ fn row(line: u64, entry: ImportedEntry) -> Next {
         return Next::Bad(line, why.to_owned());
     }
     let evidence = EffectEvidence::Guard.into();
-    Next::Row(Placed { line, row: ReconcileRow { key, at: completed_at, evidence, result, fingerprint } })
+    Next::Row(Box::new(Placed {
+        line,
+        row: ReconcileRow { key, at: completed_at, evidence, result, fingerprint },
+    }))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ const CONFIRMED_WITHIN: Duration = Duration::from_mins(1);
 pub(super) struct Reconcile {
     /// The file: a spool, or with --guard an export of a guard table
     file: String,
-    /// The file has rows of a guard table, with completed_at, in the form of `entries import`
+    /// The file has rows of a guard table, with `completed_at`, in the form of `entries import`
     #[arg(long)]
     guard: bool,
     /// The form of a guard table's export [default: by its extension: .csv, .jsonl or .ndjson]

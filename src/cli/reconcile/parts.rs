@@ -23,7 +23,7 @@ pub(super) struct Placed {
 /// The next item of a file.
 #[derive(Debug)]
 pub(super) enum Next {
-    Row(Placed),
+    Row(Box<Placed>),
     /// A line that is not a valid row, and why.
     Bad(u64, String),
     /// The last line, which was cut off, as by a crash: nothing follows from it.
@@ -60,7 +60,7 @@ impl<I: Iterator<Item = Next>> Iterator for Parts<I> {
             let placed = match earlier.pop_front() {
                 Some(placed) => placed,
                 None => match self.rows.next() {
-                    Some(Next::Row(placed)) => placed,
+                    Some(Next::Row(placed)) => *placed,
                     Some(Next::Bad(line, why)) => {
                         self.bad.push((line, why));
                         continue;
@@ -98,7 +98,7 @@ mod tests {
         let row = |(line, id): (u64, String)| {
             let key = Some(EntryKey { id, ..EntryKey::default() });
             let row = ReconcileRow { key, result: vec![0; bytes].into(), ..ReconcileRow::default() };
-            Next::Row(Placed { line, row })
+            Next::Row(Box::new(Placed { line, row }))
         };
         let parts = Parts::new((1..).zip(ids).map(row));
         parts.map(|part| part.iter().map(|placed| placed.line).collect()).collect()

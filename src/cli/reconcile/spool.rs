@@ -150,7 +150,7 @@ impl<R: BufRead> Iterator for Spool<R> {
                 }
             };
             match taken {
-                Ok(Some(placed)) => return Some(Next::Row(placed)),
+                Ok(Some(placed)) => return Some(Next::Row(Box::new(placed))),
                 Ok(None) => {}
                 Err(next) => {
                     self.broken = matches!(next, Next::Broken(_));
@@ -158,7 +158,7 @@ impl<R: BufRead> Iterator for Spool<R> {
                 }
             }
         }
-        self.unfinished.as_mut().and_then(Vec::pop).map(Next::Row)
+        self.unfinished.as_mut().and_then(Vec::pop).map(|placed| Next::Row(Box::new(placed)))
     }
 }
 

@@ -153,11 +153,7 @@ async fn each_row_of_the_table_has_its_outcome_and_its_event(kind: Kind) {
             if [Is::Completed, Is::Resolved, Is::Parked, Is::Doubled].contains(&expected) {
                 changed.push(*id);
                 let after = after.unwrap();
-                assert_eq!(
-                    before.as_ref().is_none_or(|before| after.version == before.version + 1),
-                    true,
-                    "{id}"
-                );
+                assert!(before.as_ref().is_none_or(|before| after.version == before.version + 1), "{id}");
                 became(id, expected, before.as_ref(), &after);
             } else {
                 assert_eq!(after, before, "{evidence:?} of {id} changes nothing");
