@@ -1633,7 +1633,8 @@ MUTANTS = [
         ("src/identity/rights.rs", "|| scope.prefixes.iter().any(|prefix| name.starts_with(&**prefix))", "|| scope.prefixes.iter().any(|prefix| name.starts_with(prefix.trim_end_matches('-')))"),
     ]),
     Mutant("J3", "the refusal for one consumer differs from that for another", "identity::matrix::rights", [
-        ("src/rpc/edge/auth.rs", "Whose::Consumer(consumer) => (consumer, \"this consumer\"),", "Whose::Consumer(consumer) => (consumer, if consumer.len() > 9 { \"that consumer\" } else { \"this consumer\" }),"),
+        ("src/rpc/edge/auth.rs", "Whose::Consumer(consumer) => (consumer, format!(\"the consumer {consumer:?}\")),",
+         "Whose::Consumer(consumer) => (consumer, format!(\"{} consumer {consumer:?}\", if consumer.len() > 9 { \"that\" } else { \"the\" })),"),
     ]),
     Mutant("J4", "blanks around a token do not count", "identity::matrix::credentials", [
         ("src/identity/authenticator.rs", "let (snapshot, hash) = (&cache.snapshot, tokens::hash(token));", "let (snapshot, hash) = (&cache.snapshot, tokens::hash(token.trim_ascii()));"),
@@ -2571,5 +2572,18 @@ MUTANTS = [
     Mutant("RC18", "the command changes entries without having asked", "cli::reconcile", [
         ("src/cli/reconcile/mod.rs", "        if !self.yes && !self.dry_run {\n            can_ask()?;\n        }\n", ""),
         ("src/cli/reconcile/mod.rs", "            confirm(client, &question, false)?;", "            confirm(client, &question, true)?;"),
+    ]),
+    Mutant("DC1", "the discovery document of any issuer is believed", "server::jwks::fetch", [
+        ("src/server/jwks/fetch/discovery.rs", "    if found.issuer != issuer {", "    if found.issuer.is_empty() {"),
+    ]),
+    Mutant("DC2", "the token for an issuer goes to the server that a document names", "server::jwks::fetch", [
+        ("src/server/jwks/fetch/mod.rs", "        if (&keys.host, keys.port) == (&self.place.host, self.place.port) {", "        if !keys.host.is_empty() {"),
+    ]),
+    Mutant("TL1", "plain text on a listener with TLS is a connection that ended", "listener::handshake", [
+        ("src/listener/handshake.rs", "Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {",
+         "Some(Error::InvalidMessage(InvalidMessage::InvalidEmptyPayload)) => {"),
+    ]),
+    Mutant("TL2", "the command line names the same scheme again", "cli::tls", [
+        ("src/cli/client.rs", "        } else if said.contains(NOT_TLS) {", "        } else if said.is_empty() {"),
     ]),
 ]
