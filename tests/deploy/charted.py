@@ -260,7 +260,7 @@ BREAKS = [
     (leaves.check, f"{chart.CHART}/values.schema.json", '"priorityClassName": {', '"hostNetwork": {"type": "boolean"},\n    "priorityClassName": {',
      "hostNetwork: set to another"),
     (leaves.check, f"{TEMPLATES}/serviceaccount.yaml", ".Values.serviceAccount.annotations", ".Values.podAnnotations", "serviceAccount.annotations: set to another"),
-    (variants, f"{TEMPLATES}/migrate.yaml", ".Values.extraVolumeMounts", ".Values.extraVolumes", "volumeMounts"),
+    (variants, f"{TEMPLATES}/migrate.yaml", "with .Values.extraVolumes", "with .Values.noVolumes", "volumes.1.name"),
     (refusals, f"{TEMPLATES}/_refusals.tpl", '"INSECURE_ANONYMOUS"', '"ANONYMOUS"', "is not refused"),
     (unchanged, "kubernetes/service.yaml", "port: 50051", "port: 50052", "service.yaml differs"),
 ]
