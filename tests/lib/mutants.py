@@ -143,7 +143,7 @@ MUTANTS = [
         ("src/domain/entry.rs", "self.lease_until + self.grace <= now", "self.lease_until <= now"),
     ]),
     Mutant("9", "the fingerprint is not compared when COMPLETED", DIFFERENTIAL, [
-        (CLAIM, "if mismatch(entry, claim, context) {", "if entry.state != State::Completed && mismatch(entry, claim, context) {"),
+        (CLAIM, "if differs(entry, &claim.fingerprint, context.policy) {", "if entry.state != State::Completed && differs(entry, &claim.fingerprint, context.policy) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
         (FAILURES, "            if wrote {\n", "            if !wrote {\n"),
@@ -750,7 +750,7 @@ MUTANTS = [
         ("src/identity/authority.rs", "two[0] == two[1]", "two[0] < two[0]"),
     ]),
     Mutant("I30", "a stream outlives the rights of its caller", "identity::rights", [
-        ("src/rpc/admin/bulk.rs", "        caller.allowed_somewhere()?;\n", ""),
+        ("src/rpc/admin/bulk.rs", "checked_again()?;\n        caller.allowed_somewhere()?;\n", "checked_again()?;\n"),
     ]),
     Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "bench::link", [
         ("src/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
@@ -1689,7 +1689,9 @@ MUTANTS = [
         ("src/ledger/policies/holds.rs", "older::servers(session, HOLD_LEVEL, reading.now)", "older::servers(session, HOLD_LEVEL - 2, reading.now)"),
     ]),
     Mutant("Y8", "an import has a place from its first instant to its last", "bulk::places", [
-        ("src/rpc/admin/service.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
+        ("src/rpc/admin/bulk.rs", "    open: OpenOperation,", "    pub(super) open: OpenOperation,"),
+        ("src/rpc/admin/service.rs", "answered(async { bulk::ImportStream::of(self, request).map(bulk::ImportStream::answers) }).await",
+         "answered(async {\n            let stream = bulk::ImportStream::of(self, request)?;\n            std::mem::forget(self.operators.place(&stream.open).await?);\n            Ok(stream.answers())\n        })\n        .await"),
     ]),
     Mutant("Y9", "the principal that was served last is served next", "ledger::operators::places", [
         ("src/ledger/operators/places.rs", "may.min_by_key(|queue| queue.turn)", "may.max_by_key(|queue| queue.turn)"),
@@ -2585,5 +2587,8 @@ MUTANTS = [
     ]),
     Mutant("TL2", "the command line names the same scheme again", "cli::tls", [
         ("src/cli/client.rs", "        } else if said.contains(NOT_TLS) {", "        } else if said.is_empty() {"),
+    ]),
+    Mutant("TL3", "the command line does not know the alert of a port with TLS", "cli::tls", [
+        ("src/cli/problem.rs", "    if said.contains(TLS_ALERT) {", "    if said.is_empty() {"),
     ]),
 ]
