@@ -31,7 +31,7 @@ func (l *Ledger) begin(base context.Context, request *ledgerv1.ClaimRequest, gon
 	wait := request.GetWait().AsDuration()
 	answer, sent, failed := repeated(base, l.rpc.Claim, request, claimBudget+wait, callTimeout+wait)
 	if failed != nil {
-		return nil, l.refused(failed, outcome{})
+		return nil, l.refused(failed, outcome{Away: failed.away()})
 	}
 	acquired, granted := answer.GetVerdict().(*ledgerv1.ClaimResponse_Acquired)
 	// Rule 9: only this verdict with only this advice is a grant.

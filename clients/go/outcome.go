@@ -56,6 +56,9 @@ type Outcome[T any] struct {
 	Attempt int
 	// Err is what the handler returned, for the application's own log; it is not sent to the ledger.
 	Err error
+	// Away: Claim itself was not answered (UNAVAILABLE, DEADLINE_EXCEEDED, or no connection), so that no handler ran. Only then may
+	// a consumer that has chosen to work without the ledger go on, by [ProcessAway].
+	Away bool
 }
 
 // outcome is an Outcome whose result is as the ledger stores it.
@@ -66,6 +69,7 @@ func typed[T any](raw outcome) Outcome[T] {
 	found := Outcome[T]{
 		Advice: raw.Advice, Delay: raw.Delay, Replayed: raw.Replayed, ResultDropped: raw.ResultDropped,
 		EffectUnknown: raw.EffectUnknown, Reason: raw.Reason, Detail: raw.Detail, Attempt: raw.Attempt, Err: raw.Err,
+		Away: raw.Away,
 	}
 	if raw.HasResult {
 		value, err := decode[T](raw.Result)

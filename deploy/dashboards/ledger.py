@@ -183,7 +183,7 @@ def lines(title, tells, unit, queries):
 def made():
     board = (dashboard.Dashboard("Idempotency ledger").uid("idempotency-ledger").tags(["idempotency-ledger"])
              .description("Whether the ledger is well, and why not. What each metric tells: docs/metrics.md.")
-             .refresh("30s").time("now-3h", "now").readonly()
+             .refresh("30s").time("now-3h", "now").editable()
              .with_variable(dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
              .with_variable(dashboard.QueryVariable("consumer").label("Consumer").datasource(SOURCE).multi(True).include_all(True)
                             .all_value(".*").query("label_values(idempotency_ledger_claims_total, consumer)")))

@@ -20,6 +20,8 @@ use crate::common::program::program;
 use crate::proto::admin_service_client::AdminServiceClient;
 use crate::proto::ledger_service_client::LedgerServiceClient;
 
+/// What rustls reports of an answer that is not TLS.
+const NOT_TLS: &str = "InvalidContentType";
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
 /// Larger than any page of entries.
@@ -95,10 +97,13 @@ impl Client {
             .map_err(|error| self.unreachable(&chain(&error)))
     }
 
+    /// The problem of a connection that was not made.
     pub(crate) fn unreachable(&self, said: &str) -> Problem {
         let text = format!("{}: {said}", self.in_context(&clean(&self.uri().to_string())));
         let next = if said.contains("certificate") {
             "name the authority of the server's certificate with --tls-ca, or its name with --tls-domain"
+        } else if said.contains(NOT_TLS) {
+            "the server has no TLS at this port: name it with http:// instead of https://"
         } else {
             "is the server running? Name another with --endpoint or --context"
         };

@@ -20,6 +20,7 @@ pub(crate) mod output;
 mod policy;
 pub(crate) mod problem;
 mod progress;
+mod reconcile;
 mod replay;
 mod retention;
 pub(crate) mod retry;

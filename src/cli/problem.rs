@@ -178,6 +178,10 @@ fn without_details(status: &Status) -> Problem {
                     with --timeout";
         return Problem::new(Exit::Unavailable, text).next(next);
     }
+    if said.contains(TLS_ALERT) {
+        let next = "does the server have TLS at this port? Name it with https:// instead of http://";
+        return Problem::new(Exit::Unavailable, text).next(next);
+    }
     if code == Code::Unimplemented {
         return Problem::failed(text).next("the server is older than this command line, or no ledger at all");
     }
@@ -227,6 +231,8 @@ fn exit(reason: ErrorReason) -> Exit {
     }
 }
 
+/// What h2 reports of the alert by which a server with TLS refuses plain HTTP/2: its first bytes would be a frame of 1.3 MiB.
+const TLS_ALERT: &str = "frame with invalid size";
 const TIMED_OUT: &str = "timed out; nothing was changed; raise --timeout";
 
 fn hint(reason: ErrorReason) -> Option<&'static str> {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::clock_fault::ClockFault;
 use super::context::Context;
-use super::entry::{ClosedBy, Entry, State};
+use super::entry::{ClosedBy, Entry, ParkCause, State};
 use super::reason::{Reason, Rejection};
 use super::{FingerprintMode, Key, StoreTime};
 
@@ -30,15 +30,25 @@ pub enum Imported {
     RetentionOver,
 }
 
-/// An entry that is stored as COMPLETED without a claim.
+/// An entry that is stored without a claim: as COMPLETED, or as PARKED where its effect may have happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedEntry {
     entry: Entry,
-    completed_at: StoreTime,
-    retain_until: StoreTime,
+    closed_at: StoreTime,
+    /// `None` if the entry is kept until a person acts.
+    retain_until: Option<StoreTime>,
 }
 
 impl ImportedEntry {
+    /// An entry of an effect that may have happened: it waits for a person.
+    pub(super) fn in_doubt(key: &Key, fingerprint: &Bytes, context: &Context<'_>) -> ImportedEntry {
+        let mut entry = blank(key, fingerprint, context);
+        entry.state = State::Parked(ParkCause::EffectUnknown);
+        entry.parked_at = Some(entry.created_at);
+        entry.effect_unknown = true;
+        ImportedEntry { entry, closed_at: context.now, retain_until: None }
+    }
+
     /// As the store first inserts it: as of instant zero.
     #[must_use]
     pub fn entry(&self) -> &Entry {
@@ -49,8 +59,8 @@ impl ImportedEntry {
     #[must_use]
     pub fn stamped(self, now: StoreTime, token_clock: i64) -> Entry {
         let mut entry = self.entry.stamped(now, token_clock);
-        entry.closed_at = Some(self.completed_at);
-        entry.retain_until = Some(self.retain_until);
+        entry.closed_at = Some(self.closed_at);
+        entry.retain_until = self.retain_until;
         entry
     }
 }
@@ -86,15 +96,22 @@ pub fn import(
     if retain_until <= context.now {
         return Ok(Imported::RetentionOver);
     }
-    let zero = Context { now: StoreTime(0), token_offset: 0, ..*context };
-    let mut next = Entry::blank(key, context.policy, zero.now);
-    next.token = zero.next_token(0);
-    next.version = zero.first_version();
-    next.state = State::Completed;
-    next.closed_by = ClosedBy::Operator;
-    next.result = import.result.clone();
+    let mut entry = blank(key, &import.fingerprint, context);
+    entry.state = State::Completed;
+    entry.result = import.result.clone();
+    let retain_until = Some(retain_until);
+    Ok(Imported::Stored(Box::new(ImportedEntry { entry, closed_at: completed_at, retain_until })))
+}
+
+/// A new entry as of instant zero, closed by an operator.
+fn blank(key: &Key, fingerprint: &Bytes, context: &Context<'_>) -> Entry {
+    let zero = context.timeless();
+    let mut entry = Entry::blank(key, context.policy, zero.now);
+    entry.token = zero.next_token(0);
+    entry.version = zero.first_version();
+    entry.closed_by = ClosedBy::Operator;
     if context.policy.fingerprint != FingerprintMode::Ignore {
-        next.fingerprint = import.fingerprint.clone();
+        entry.fingerprint = fingerprint.clone();
     }
-    Ok(Imported::Stored(Box::new(ImportedEntry { entry: next, completed_at, retain_until })))
+    entry
 }

@@ -30,6 +30,7 @@ mod policy;
 mod preconditions;
 mod read;
 mod reason;
+mod reconcile;
 mod replay;
 mod reply;
 mod request_digest;
@@ -72,6 +73,7 @@ pub use read::{
     NameCounts, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary, TOKEN_CLOCK_MAX,
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
+pub use reconcile::{Audited, EffectRow, Evidence, ReconcileOutcome, ReconcileWrite, Reconciled, reconcile};
 pub use replay::{ReplayRun, RunMode, Standing};
 pub use reply::{Answer, Finding, Reply, Verdict};
 pub use request_digest::RequestDigest;

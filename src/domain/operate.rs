@@ -175,16 +175,21 @@ pub fn operate(
     if makes_a_token && context.tokens_are_used_up(entry.token) {
         return Err(refusal(Reason::EntryUnreadable));
     }
-    let mut next = match &change.action {
+    let next = match &change.action {
         Action::Park => park(entry, context),
         Action::Redrive { drop_fingerprint, .. } => redrive(entry, *drop_fingerprint, context),
         Action::Resolve(resolution) => resolve(entry, resolution, context),
         Action::Delete => return Ok(Changed::Gone),
     };
-    next.version = entry.version + 1;
+    Ok(Changed::Entry(Box::new(changed(next, entry, context))))
+}
+
+/// The entry after a change, as it must be stored in place of the one before.
+pub(super) fn changed(mut next: Entry, before: &Entry, context: &Context<'_>) -> Entry {
+    next.version = before.version + 1;
     next.updated_at = context.now;
     retention::set_ends(&mut next, context.policy);
-    Ok(Changed::Entry(Box::new(next)))
+    next
 }
 
 fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, Rejection> {
@@ -223,7 +228,7 @@ fn absent(key: &Key, change: &Change, context: &Context<'_>) -> Result<Changed, 
 }
 
 /// The holder may be processing the message at this moment.
-fn at_work(entry: &Entry, now: StoreTime) -> bool {
+pub(super) fn at_work(entry: &Entry, now: StoreTime) -> bool {
     entry.unsettled() && now < entry.lease_until + entry.grace
 }
 
@@ -329,12 +334,7 @@ fn redrive(entry: &Entry, drop_fingerprint: bool, context: &Context<'_>) -> Entr
 fn resolve(entry: &Entry, resolution: &Resolution, context: &Context<'_>) -> Entry {
     let at_work = at_work(entry, context.now);
     match resolution {
-        Resolution::Completed { result } => {
-            let mut next = forget_claim(entry, State::Completed, context);
-            next.effect_unknown = false;
-            next.result = result.clone();
-            next
-        }
+        Resolution::Completed { result } => completed(entry, result, context),
         Resolution::FailedTerminal { error } => {
             let mut next = forget_claim(entry, State::FailedTerminal, context);
             next.effect_unknown = false;
@@ -351,6 +351,14 @@ fn resolve(entry: &Entry, resolution: &Resolution, context: &Context<'_>) -> Ent
             next
         }
     }
+}
+
+/// The entry with its effect known to be done, by the word of an operator.
+pub(super) fn completed(entry: &Entry, result: &Bytes, context: &Context<'_>) -> Entry {
+    let mut next = forget_claim(entry, State::Completed, context);
+    next.effect_unknown = false;
+    next.result = result.clone();
+    next
 }
 
 fn park(entry: &Entry, context: &Context<'_>) -> Entry {

@@ -45,6 +45,7 @@ const ROWS: &[(&str, Right)] = &[
     ("DeleteEntry", Right::Admin),
     ("RedriveEntries", Right::Admin),
     ("ImportEntries", Right::Admin),
+    ("ReconcileEntries", Right::Admin),
     ("SetPolicy", Right::Admin),
     ("DeletePolicy", Right::Admin),
     ("RaiseTokenOffset", Right::Admin),

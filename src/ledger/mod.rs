@@ -50,6 +50,7 @@ use self::claims::queue::Queue;
 use self::claims::shared::Shared;
 use self::inbox::Inbox;
 use self::instrumented_store::InstrumentedStore;
+use self::operators::handle::OperatorParts;
 use self::policies::in_force::{PoliciesInForce, Snapshot};
 use self::refusals::lost;
 use self::schema_fence::SchemaFence;
@@ -72,6 +73,7 @@ pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
 pub use self::operators::long::{OpenOperation, WorkPermit};
 pub(crate) use self::operators::read::SUMMARY_MAX;
 pub use self::operators::read::{Ages, CountScope, Page, Sought};
+pub use self::operators::reconcile::{ReconcileOrder, ReconcileOutcomes, ReconcileRow};
 pub use self::operators::redrive::{
     RedriveEvent, RedriveOrder, RedriveOutcome, RedriveProgress, redrive_all,
 };
@@ -174,15 +176,14 @@ impl Ledger {
         let mark = move || upkeep::open_index::run(Arc::clone(&store), ended.clone());
         runtime::spawn(&tasks, outdated.clone().until(supervised("the marking of open claims", mark)));
         let policies = Arc::clone(&shared.policies);
-        let operators = Operators::start(
-            &shared.store,
+        let parts = OperatorParts {
+            store: &shared.store,
             policies,
-            &shared.changes,
-            options.purge.every,
-            &tasks,
-            &stop,
+            changes: &shared.changes,
+            metrics: &metrics,
             outdated,
-        );
+        };
+        let operators = Operators::start(parts, options.purge.every, &tasks, &stop);
         let (counting, counted, ended) = (operators.clone(), metrics.clone(), stop.clone());
         let count = move || {
             let (operators, metrics) = (counting.clone(), counted.clone());

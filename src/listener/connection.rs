@@ -16,10 +16,11 @@ use tower::Service;
 use super::until;
 use crate::accounts::{Accounts, AnswerBody, CallTasks, ConnectionAccount};
 use crate::common::deferred_poll::DeferredPoll;
+use crate::common::log_limit::warn_once_a_second;
 use crate::identity::Peer;
 use crate::listener::fairness::poll_budget::{BudgetedConnection, PollBudget};
 use crate::listener::fairness::scheduler::ReadScheduler;
-use crate::listener::handshake::ReadyConnection;
+use crate::listener::handshake::{Mismatch, ReadyConnection};
 use crate::listener::io::stream::Stream;
 use crate::listener::io::write_buffer::{FlushedConnection, WriteBuffer};
 use crate::listener::lifetime::{Lifetime, finished, log};
@@ -59,6 +60,10 @@ pub(super) async fn serve<S>(
     .await
     {
         Some(Ok(Ok(opened))) => opened,
+        Some(Ok(Err(error))) if Mismatch::is(&error) => {
+            warn_once_a_second!(%error, "a connection ended before its preface");
+            return;
+        }
         Some(Ok(Err(error))) => return tracing::debug!(%error, "a connection ended before its preface"),
         Some(Err(_)) => {
             metrics.closed(Closed::Opening);

@@ -74,7 +74,8 @@ pub(super) const DOUBLED: Family = counter(
     "idempotency_ledger_doubled_effects_total",
     &["consumer"],
     "Completes that reported an effect as done which another claim had reported before: the effect may have happened twice. \
-     Counts the second report of a message and each further one, in whichever order they arrive; never a repeat.",
+     Counts the second report of a message and each further one, in whichever order they arrive; never a repeat. Also counts \
+     rows of a spool (ReconcileEntries) whose message something else had completed.",
 );
 pub(super) const PARKED: Family = counter(
     "idempotency_ledger_parked_total",

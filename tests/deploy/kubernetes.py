@@ -37,7 +37,8 @@ class Manifests:
 
     @classmethod
     def of_folder(cls, folder):
-        return cls([document for path in sorted(folder.glob("*.yaml")) for document in yamls.read(path)])
+        return cls([document for path in sorted(folder.glob("*.yaml")) if path.name != "kustomization.yaml"
+                    for document in yamls.read(path)])
 
     def of(self, kind):
         return [document for document in self.all if document["kind"] == kind]

@@ -27,10 +27,11 @@ NEEDS = {
     "networkPolicy.egress.otlp.cidrs": {"networkPolicy": {"egress": {"otlp": {"ports": [4317]}}}},
     "networkPolicy.egress.jwks.cidrs": {"networkPolicy": {"egress": {"jwks": {"ports": [443]}}}},
     "monitoring.labels": {"monitoring": {"rules": True}},
+    "monitoring.runbooks": {"monitoring": {"rules": True}},
     "monitoring.labels.release": {"monitoring": {"serviceMonitor": True}},
 }
 # What a text may become: the first that its pattern takes.
-TEXTS = ["another-one", "7m", "10.9.0.0/16"]
+TEXTS = ["another-one", "7m", "10.9.0.0/16", "https://another.example/"]
 NAMES = ["another", "OTEL_ANOTHER"]
 SOURCE = re.compile(r"^# Source: all/charts/(v\d+)/(?:charts/)?(.*)$", re.MULTILINE)
 REFUSED_BY = re.compile(r"all/charts/(v\d+)/templates")

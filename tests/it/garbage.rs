@@ -59,6 +59,8 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
     let many = proto::RedriveEntriesRequest { filter: consumer.filter.clone(), ..Default::default() };
     let row = proto::ImportedEntry { key: good(), ..Default::default() };
     let import = proto::ImportEntriesRequest { entries: vec![row], ..Default::default() };
+    let effect = proto::ReconcileRow { key: good(), ..Default::default() };
+    let reconcile = proto::ReconcileEntriesRequest { rows: vec![effect], ..Default::default() };
     let replayed =
         |run: &str| key("c", "replayed").map(|key| proto::EntryKey { replay_run: run.into(), ..key });
     let in_run = proto::ClaimRequest { key: replayed(GOOD), ..claim("c", "replayed") };
@@ -152,6 +154,7 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
         ("AdminService/RedriveEntries", spoilt(&many), "filter.consumer", "RETRY_LATER"),
         ("AdminService/ImportEntries", spoilt(&import), "entries.key.id", "RETRY_LATER"),
+        ("AdminService/ReconcileEntries", spoilt(&reconcile), "rows.key.id", "RETRY_LATER"),
         ("LedgerService/Claim", spoilt(&in_run), "key.replay_run", "RETRY_LATER"),
         ("LedgerService/Release", spoilt(&release), "key.replay_run", "RETRY_LATER"),
         (

@@ -54,6 +54,7 @@ mod queries;
 mod quiet;
 mod quota;
 mod reaching;
+mod reconcile;
 mod redelivery;
 mod replays;
 mod request_ids;

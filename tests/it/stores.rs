@@ -9,6 +9,7 @@ mod met;
 mod purges;
 mod statements;
 mod turns;
+mod written;
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{

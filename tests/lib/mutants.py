@@ -19,6 +19,8 @@ CLAIM = "src/domain/claim.rs"
 SETTLE = "src/domain/settle.rs"
 PRECONDITIONS = "src/domain/preconditions.rs"
 OPERATE = "src/domain/operate.rs"
+RECONCILE = "src/domain/reconcile.rs"
+RECONCILES = "src/ledger/operators/reconcile.rs"
 BATCH = "src/ledger/claims/round/mod.rs"
 PG_AUDIT = "src/store/postgres/audit.rs"
 PG_ENTRIES = "src/store/postgres/entry_statements.rs"
@@ -143,6 +145,7 @@ MUTANTS = [
     Mutant("9", "the fingerprint is not compared when COMPLETED", DIFFERENTIAL, [
         (CLAIM, "if mismatch(entry, &claim.fingerprint, context.policy) {",
          "if entry.state != State::Completed && mismatch(entry, &claim.fingerprint, context.policy) {"),
+        (CLAIM, "if differs(entry, &claim.fingerprint, context.policy) {", "if entry.state != State::Completed && differs(entry, &claim.fingerprint, context.policy) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
         (FAILURES, "            if wrote {\n", "            if !wrote {\n"),
@@ -749,7 +752,7 @@ MUTANTS = [
         ("src/identity/authority.rs", "two[0] == two[1]", "two[0] < two[0]"),
     ]),
     Mutant("I30", "a stream outlives the rights of its caller", "identity::rights", [
-        ("src/rpc/admin/bulk.rs", "        caller.allowed_somewhere()?;\n", ""),
+        ("src/rpc/admin/bulk.rs", "checked_again()?;\n        caller.allowed_somewhere()?;\n", "checked_again()?;\n"),
     ]),
     Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "bench::link", [
         ("src/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
@@ -1632,7 +1635,8 @@ MUTANTS = [
         ("src/identity/rights.rs", "|| scope.prefixes.iter().any(|prefix| name.starts_with(&**prefix))", "|| scope.prefixes.iter().any(|prefix| name.starts_with(prefix.trim_end_matches('-')))"),
     ]),
     Mutant("J3", "the refusal for one consumer differs from that for another", "identity::matrix::rights", [
-        ("src/rpc/edge/auth.rs", "Whose::Consumer(consumer) => (consumer, \"this consumer\"),", "Whose::Consumer(consumer) => (consumer, if consumer.len() > 9 { \"that consumer\" } else { \"this consumer\" }),"),
+        ("src/rpc/edge/auth.rs", "Whose::Consumer(consumer) => (consumer, format!(\"the consumer {consumer:?}\")),",
+         "Whose::Consumer(consumer) => (consumer, format!(\"{} consumer {consumer:?}\", if consumer.len() > 9 { \"that\" } else { \"the\" })),"),
     ]),
     Mutant("J4", "blanks around a token do not count", "identity::matrix::credentials", [
         ("src/identity/authenticator.rs", "let (snapshot, hash) = (&cache.snapshot, tokens::hash(token));", "let (snapshot, hash) = (&cache.snapshot, tokens::hash(token.trim_ascii()));"),
@@ -1687,7 +1691,9 @@ MUTANTS = [
         ("src/ledger/policies/holds.rs", "older::servers(session, HOLD_LEVEL, reading.now)", "older::servers(session, HOLD_LEVEL - 2, reading.now)"),
     ]),
     Mutant("Y8", "an import has a place from its first instant to its last", "bulk::places", [
-        ("src/rpc/admin/service.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
+        ("src/rpc/admin/bulk.rs", "    open: OpenOperation,", "    pub(super) open: OpenOperation,"),
+        ("src/rpc/admin/service.rs", "answered(async { bulk::ImportStream::of(self, request).map(bulk::ImportStream::answers) }).await",
+         "answered(async {\n            let stream = bulk::ImportStream::of(self, request)?;\n            std::mem::forget(self.operators.place(&stream.open).await?);\n            Ok(stream.answers())\n        })\n        .await"),
     ]),
     Mutant("Y9", "the principal that was served last is served next", "ledger::operators::places", [
         ("src/ledger/operators/places.rs", "may.min_by_key(|queue| queue.turn)", "may.max_by_key(|queue| queue.turn)"),
@@ -2618,5 +2624,84 @@ MUTANTS = [
     ]),
     Mutant("WA12", "no page follows the first one", "proof::fuzz::mangled_page_tokens", [
         ("src/rpc/admin/page_token.rs", "bytes.first() == Some(&VERSION))", "bytes.first() == Some(&0))"),
+    Mutant("RC1", "an effect is resolved while a holder may be at work", "reconcile::", [
+        (RECONCILE, "    if at_work(entry, context.now) {", "    if at_work(entry, context.now) && entry.state == State::Completed {"),
+    ]),
+    Mutant("RC2", "an effect of a spool confirms what something else has completed", "reconcile::", [
+        (RECONCILE, "(State::Completed, Evidence::Guard) =>", "(State::Completed, Evidence::Guard | Evidence::Spool) =>"),
+        (RECONCILE, "(State::Completed, Evidence::Spool | Evidence::Unfinished) =>", "(State::Completed, Evidence::Unfinished) =>"),
+    ]),
+    Mutant("RC3", "the beginning of an effect without its end completes an absent key", "reconcile::", [
+        (RECONCILE, "    if row.evidence == Evidence::Unfinished {", "    if row.evidence == Evidence::Unfinished && key.is_of_run() {"),
+    ]),
+    Mutant("RC4", "an effect with another fingerprint is resolved", "reconcile::", [
+        (RECONCILE, "    if differs(entry, &row.fingerprint, context.policy) {",
+         "    if entry.state == State::Completed && differs(entry, &row.fingerprint, context.policy) {"),
+    ]),
+    Mutant("RC5", "an entry that an effect has parked says nothing of it", DIFFERENTIAL, [
+        (RECONCILE, "    next.effect_unknown = true;\n", ""),
+    ]),
+    Mutant("RC6", "an effect in a replay run is brought in", DIFFERENTIAL, [
+        (RECONCILE, "    if key.is_of_run() {", "    if key.is_of_run() && audited != Audited::New {"),
+    ]),
+    Mutant("RC7", "by a wrong clock an effect is resolved under a lease that runs", "reconcile::faults", [
+        (RECONCILE, "    if let Some(fault) = ClockFault::of_context(context) {",
+         "    if let Some(fault) = ClockFault::of_context(context).filter(|_| entry.is_none()) {"),
+        (RECONCILES, "        if let Some(rejection) = clock_refusal(&loaded.reading) {",
+         "        if let Some(rejection) = clock_refusal(&loaded.reading).filter(|_| keys.is_empty()) {"),
+    ]),
+    Mutant("RC8", "two effects of one message are one row", "reconcile::", [
+        (RECONCILE, "self.at.micros().to_string().as_bytes()", "b\"\""),
+    ]),
+    Mutant("RC9", "a row with another result is taken for the one that was reconciled", "reconcile::", [
+        (RECONCILES, "Some(digest) if *digest == Some(row.digest) => Audited::Same,", "Some(digest) if digest.is_some() => Audited::Same,"),
+    ]),
+    Mutant("RC10", "a dry run changes entries", "reconcile::", [
+        (RECONCILES, "if order.dry_run || writes.events.is_empty() {", "if writes.events.is_empty() {"),
+    ]),
+    Mutant("RC11", "an effect that may have happened twice raises no alert", "reconcile::", [
+        (RECONCILES, "            self.inner.metrics.doubled(key.consumer(), has_policy);\n", "            let _ = has_policy;\n"),
+    ]),
+    Mutant("RC12", "a second try finds its own rows known, and its alerts are lost", "reconcile::faults", [
+        (RECONCILES, "    if let Some(outcomes) = sent.applied(session).await? {",
+         "    if let Some(outcomes) = sent.applied(session).await?.filter(Vec::is_empty) {"),
+    ]),
+    Mutant("RC13", "one locked row stops all rows of its request", "reconcile::faults", [
+        (RECONCILES, "                locked.extend(held);\n", "                locked.extend(held.into_iter().take(0));\n"),
+    ]),
+    Mutant("RC14", "the event of a write that lost its race stays", "stores::written", [
+        (PG_OPERATORS, "        let replaced = self.replace(&whole).await?;\n        Ok(if replaced.iter().all(|done| *done)",
+         "        let replaced = self.replace(&whole).await?;\n        Ok(if replaced.iter().any(|done| *done)"),
+        (LITE_OPERATORS, "    if found.len() != changed.len() || !changed.iter().all(expected) {", "    if found.len() != changed.len() || !changed.iter().any(expected) {"),
+    ]),
+    Mutant("RC15", "a row is reconciled for a consumer on which its caller has no right", "identity::matrix", [
+        ("src/rpc/admin/reconcile.rs", "            caller.allowed(row.key.consumer())?;\n", ""),
+    ]),
+    Mutant("RC16", "a completion forgets that its effect may have happened twice", LOCKSTEP, [
+        (PG_ENTRIES, "e.superseded_completes > 0 OR e.doubled THEN", "e.superseded_completes > 0 THEN"),
+        (LITE_STATEMENTS, "superseded_completes > 0 OR doubled IS NOT NULL THEN", "superseded_completes > 0 THEN"),
+    ]),
+    Mutant("RC17", "the command leaves out what has no end", "cli::reconcile", [
+        ("src/cli/reconcile/spool.rs", "                    self.unfinished = Some(open);", "                    self.unfinished = Some(open.into_iter().take(0).collect());"),
+    ]),
+    Mutant("RC18", "the command changes entries without having asked", "cli::reconcile", [
+        ("src/cli/reconcile/mod.rs", "        if !self.yes && !self.dry_run {\n            can_ask()?;\n        }\n", ""),
+        ("src/cli/reconcile/mod.rs", "            confirm(client, &question, false)?;", "            confirm(client, &question, true)?;"),
+    ]),
+    Mutant("DC1", "the discovery document of any issuer is believed", "server::jwks::fetch", [
+        ("src/server/jwks/fetch/discovery.rs", "    if found.issuer != issuer {", "    if found.issuer.is_empty() {"),
+    ]),
+    Mutant("DC2", "the token for an issuer goes to the server that a document names", "server::jwks::fetch", [
+        ("src/server/jwks/fetch/mod.rs", "        if (&keys.host, keys.port) == (&self.place.host, self.place.port) {", "        if !keys.host.is_empty() {"),
+    ]),
+    Mutant("TL1", "plain text on a listener with TLS is a connection that ended", "listener::handshake", [
+        ("src/listener/handshake.rs", "Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {",
+         "Some(Error::InvalidMessage(InvalidMessage::InvalidEmptyPayload)) => {"),
+    ]),
+    Mutant("TL2", "the command line names the same scheme again", "cli::tls", [
+        ("src/cli/client.rs", "        } else if said.contains(NOT_TLS) {", "        } else if said.is_empty() {"),
+    ]),
+    Mutant("TL3", "the command line does not know the alert of a port with TLS", "cli::tls", [
+        ("src/cli/problem.rs", "    if said.contains(TLS_ALERT) {", "    if said.is_empty() {"),
     ]),
 ]

@@ -377,6 +377,9 @@ def check():
             problems.append(f"{name} is in no test")
         if rule["labels"]["severity"] not in SEVERITIES:
             problems.append(f"{name} has no severity")
+        base = "{{ with $externalLabels.runbooks }}{{ . }}{{ else }}docs/{{ end }}"
+        if rule["annotations"].get("runbook_url") != f"{base}runbooks.md#{name.lower()}":
+            problems.append(f"{name}: runbook_url does not lead to its paragraph, below a base that can be set")
         if rule["annotations"].get("runbook") != f"docs/runbooks.md#{name.lower()}" or not rule["annotations"].get("summary"):
             problems.append(f"{name} has no summary, or names no paragraph of docs/runbooks.md")
         if f"\n### {name}\n" not in text:

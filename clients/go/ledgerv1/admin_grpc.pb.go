@@ -29,6 +29,7 @@ const (
 	AdminService_DeleteEntry_FullMethodName        = "/idempotency.ledger.v1.AdminService/DeleteEntry"
 	AdminService_RedriveEntries_FullMethodName     = "/idempotency.ledger.v1.AdminService/RedriveEntries"
 	AdminService_ImportEntries_FullMethodName      = "/idempotency.ledger.v1.AdminService/ImportEntries"
+	AdminService_ReconcileEntries_FullMethodName   = "/idempotency.ledger.v1.AdminService/ReconcileEntries"
 	AdminService_GetPolicy_FullMethodName          = "/idempotency.ledger.v1.AdminService/GetPolicy"
 	AdminService_ListPolicies_FullMethodName       = "/idempotency.ledger.v1.AdminService/ListPolicies"
 	AdminService_SetPolicy_FullMethodName          = "/idempotency.ledger.v1.AdminService/SetPolicy"
@@ -176,6 +177,24 @@ type AdminServiceClient interface {
 	// read). What was answered is stored. An entry that cannot be imported is refused in the answer, with its
 	// own `rejected`: INVALID_FIELD (of this entry); STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ImportEntries(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportEntriesRequest, ImportEntriesResponse], error)
+	// ReconcileEntries brings in effects that happened without a claim while the ledger could not be reached: rows of a
+	// guard table, or of a spool that a package wrote. Each row is decided on its entry as it is now, by the table of
+	// docs/contract.md, section 6. All changes of one request are written together, each with its audit event: the
+	// request_id of the event is `reconcile/` and the UUIDv5 of key and instant. So a repeat, or the same row in another
+	// request, changes nothing and is answered KNOWN.
+	//
+	// With `dry_run` it decides in the same way and writes nothing. It then needs the right `admin`, too.
+	//
+	// A request has one of the server's five places for imports and bulk redrives while it is carried out; a dry run has
+	// one of the two places of dry runs (RedriveEntries).
+	//
+	// Its own errors: STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 rows); OVERLOADED
+	// (also where this principal has 64 imports and bulk redrives open on the server; where 256 requests of all
+	// principals wait for a place, or none was free for 10 seconds; or where the rows lose too often against claims).
+	// Nothing of such a request was changed. A row that cannot be reconciled is refused in the answer, with its own
+	// `rejected`: INVALID_FIELD (of this row; also for another row with the same key and instant); CONSUMER_NOT_ALLOWED;
+	// KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (another session of the store has locked its row).
+	ReconcileEntries(ctx context.Context, in *ReconcileEntriesRequest, opts ...grpc.CallOption) (*ReconcileEntriesResponse, error)
 	// GetPolicy shows the policy that is in force for a consumer, and where it comes from.
 	//
 	// Its own errors: none.
@@ -405,6 +424,16 @@ func (c *adminServiceClient) ImportEntries(ctx context.Context, opts ...grpc.Cal
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ImportEntriesClient = grpc.BidiStreamingClient[ImportEntriesRequest, ImportEntriesResponse]
+
+func (c *adminServiceClient) ReconcileEntries(ctx context.Context, in *ReconcileEntriesRequest, opts ...grpc.CallOption) (*ReconcileEntriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReconcileEntriesResponse)
+	err := c.cc.Invoke(ctx, AdminService_ReconcileEntries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *adminServiceClient) GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -677,6 +706,24 @@ type AdminServiceServer interface {
 	// read). What was answered is stored. An entry that cannot be imported is refused in the answer, with its
 	// own `rejected`: INVALID_FIELD (of this entry); STATE_NOT_ALLOWED; KEY_COLLISION; ENTRY_UNREADABLE.
 	ImportEntries(grpc.BidiStreamingServer[ImportEntriesRequest, ImportEntriesResponse]) error
+	// ReconcileEntries brings in effects that happened without a claim while the ledger could not be reached: rows of a
+	// guard table, or of a spool that a package wrote. Each row is decided on its entry as it is now, by the table of
+	// docs/contract.md, section 6. All changes of one request are written together, each with its audit event: the
+	// request_id of the event is `reconcile/` and the UUIDv5 of key and instant. So a repeat, or the same row in another
+	// request, changes nothing and is answered KNOWN.
+	//
+	// With `dry_run` it decides in the same way and writes nothing. It then needs the right `admin`, too.
+	//
+	// A request has one of the server's five places for imports and bulk redrives while it is carried out; a dry run has
+	// one of the two places of dry runs (RedriveEntries).
+	//
+	// Its own errors: STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 rows); OVERLOADED
+	// (also where this principal has 64 imports and bulk redrives open on the server; where 256 requests of all
+	// principals wait for a place, or none was free for 10 seconds; or where the rows lose too often against claims).
+	// Nothing of such a request was changed. A row that cannot be reconciled is refused in the answer, with its own
+	// `rejected`: INVALID_FIELD (of this row; also for another row with the same key and instant); CONSUMER_NOT_ALLOWED;
+	// KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (another session of the store has locked its row).
+	ReconcileEntries(context.Context, *ReconcileEntriesRequest) (*ReconcileEntriesResponse, error)
 	// GetPolicy shows the policy that is in force for a consumer, and where it comes from.
 	//
 	// Its own errors: none.
@@ -824,6 +871,9 @@ func (UnimplementedAdminServiceServer) RedriveEntries(*RedriveEntriesRequest, gr
 }
 func (UnimplementedAdminServiceServer) ImportEntries(grpc.BidiStreamingServer[ImportEntriesRequest, ImportEntriesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ImportEntries not implemented")
+}
+func (UnimplementedAdminServiceServer) ReconcileEntries(context.Context, *ReconcileEntriesRequest) (*ReconcileEntriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReconcileEntries not implemented")
 }
 func (UnimplementedAdminServiceServer) GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPolicy not implemented")
@@ -1049,6 +1099,24 @@ func _AdminService_ImportEntries_Handler(srv interface{}, stream grpc.ServerStre
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ImportEntriesServer = grpc.BidiStreamingServer[ImportEntriesRequest, ImportEntriesResponse]
+
+func _AdminService_ReconcileEntries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReconcileEntriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ReconcileEntries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ReconcileEntries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ReconcileEntries(ctx, req.(*ReconcileEntriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _AdminService_GetPolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetPolicyRequest)
@@ -1340,6 +1408,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteEntry",
 			Handler:    _AdminService_DeleteEntry_Handler,
+		},
+		{
+			MethodName: "ReconcileEntries",
+			Handler:    _AdminService_ReconcileEntries_Handler,
 		},
 		{
 			MethodName: "GetPolicy",

@@ -195,7 +195,8 @@ const (
 	ParkCause_PARK_CAUSE_ATTEMPTS_EXHAUSTED ParkCause = 1
 	// A lease ran out, and the policy's `on_expiry` forbids another attempt.
 	ParkCause_PARK_CAUSE_LEASE_EXPIRED ParkCause = 2
-	// A lease ran out after its holder had announced that the effect was about to start.
+	// A lease ran out after its holder had announced that the effect was about to start; or a spool has the beginning of
+	// an effect without its end (ReconcileEntries).
 	ParkCause_PARK_CAUSE_EFFECT_UNKNOWN ParkCause = 3
 	// The consumer asked for it, by Fail with FAILURE_KIND_PARK.
 	ParkCause_PARK_CAUSE_CONSUMER ParkCause = 4

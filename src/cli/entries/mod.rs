@@ -15,8 +15,8 @@ mod unreadable;
 use clap::{Args, Subcommand};
 
 use super::client::Client;
-use super::import;
 use super::problem::{Exit, Problem};
+use super::{import, reconcile};
 use crate::proto::EntryKey;
 
 /// The commands.
@@ -42,6 +42,8 @@ pub(super) enum Command {
     Delete(change::Delete),
     /// Store messages that were processed elsewhere as COMPLETED
     Import(import::Import),
+    /// Bring in effects that happened while the ledger could not be reached
+    Reconcile(reconcile::Reconcile),
 }
 
 impl Command {
@@ -57,6 +59,7 @@ impl Command {
             Command::Resolve(resolve) => resolve.run(&client).await,
             Command::Delete(delete) => delete.run(&client).await,
             Command::Import(import) => import.run(&client).await,
+            Command::Reconcile(reconcile) => reconcile.run(&client).await,
         }
     }
 }

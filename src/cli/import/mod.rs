@@ -14,7 +14,9 @@ use clap::Args;
 use tokio::sync::mpsc;
 
 use self::chunk::{Chunks, Found};
-use self::rows::{Format, Rows};
+pub(super) use self::row::Defaults;
+use self::rows::Rows;
+pub(super) use self::rows::{Format, Next as NextRow, Rows as ImportRows};
 use super::client::Client;
 use super::problem::{Exit, Problem};
 use super::retry;
@@ -53,7 +55,7 @@ pub(super) struct Import {
 
 impl Import {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
-        let format = self.format()?;
+        let format = Format::of(self.format, &self.file)?;
         let (input, size) = open(&self.file)?;
         let defaults = row::Defaults {
             consumer: self.consumer.clone().unwrap_or_default(),
@@ -87,18 +89,6 @@ impl Import {
             return Err(Problem::new(Exit::Partly, format!("{}: {why}", clean(&self.file))).next(next));
         }
         Ok(if tally.bad == 0 && tally.rejected == 0 { Exit::Done } else { Exit::Partly })
-    }
-
-    fn format(&self) -> Result<Format, Problem> {
-        let extension = self.file.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
-        match (self.format, extension.as_deref()) {
-            (Some(format), _) => Ok(format),
-            (None, Some("csv")) => Ok(Format::Csv),
-            (None, Some("jsonl" | "ndjson")) => Ok(Format::Jsonl),
-            (None, _) => Err(Problem::usage(
-                "--format: name csv or jsonl; the file's name does not end with .csv, .jsonl or .ndjson",
-            )),
-        }
     }
 }
 

@@ -14,9 +14,9 @@ pub(super) const COLUMNS: [&str; 7] =
 
 /// The values of rows that omit them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Defaults {
-    pub(super) consumer: String,
-    pub(super) source: String,
+pub(in crate::cli) struct Defaults {
+    pub(in crate::cli) consumer: String,
+    pub(in crate::cli) source: String,
 }
 
 /// An instant as files write it.

@@ -16,15 +16,30 @@ use crate::proto::ImportedEntry;
 
 /// The form of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(in crate::cli) enum Format {
     /// Comma-separated values, with a line of names first
     Csv,
     /// One JSON object a line
     Jsonl,
 }
 
+impl Format {
+    /// The form that is named, else the one of the file's extension.
+    pub(in crate::cli) fn of(named: Option<Format>, file: &str) -> Result<Format, Problem> {
+        let extension = file.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
+        match (named, extension.as_deref()) {
+            (Some(format), _) => Ok(format),
+            (None, Some("csv")) => Ok(Format::Csv),
+            (None, Some("jsonl" | "ndjson")) => Ok(Format::Jsonl),
+            (None, _) => Err(Problem::usage(
+                "--format: name csv or jsonl; the file's name does not end with .csv, .jsonl or .ndjson",
+            )),
+        }
+    }
+}
+
 /// The next item of the file.
-pub(super) enum Next {
+pub(in crate::cli) enum Next {
     /// An entry, its line, and the number of bytes of the file that were read with it.
     Row(u64, u64, ImportedEntry),
     /// A line that is not a valid row.
@@ -39,7 +54,7 @@ enum Input {
 }
 
 /// The rows; it ends after a broken one.
-pub(super) struct Rows {
+pub(in crate::cli) struct Rows {
     input: Input,
     defaults: Defaults,
     from_line: u64,
@@ -50,7 +65,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(
+    pub(in crate::cli) fn new(
         format: Format,
         input: Box<dyn std::io::Read + Send>,
         defaults: Defaults,

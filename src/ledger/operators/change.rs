@@ -163,8 +163,17 @@ fn action_word(action: &Action) -> &'static str {
 
 /// What the audit records of an entry: no payload, no token, and no name that an erasure must remove.
 fn summary(entry: &Entry, order: Option<&ChangeRequest>) -> String {
+    let mut summary = summary_of(entry);
+    if let (Some(order), Some(map)) = (order, summary.as_object_mut()) {
+        map.extend(order.kept());
+    }
+    summary.to_string()
+}
+
+/// What the audit records of an entry, whatever was ordered.
+pub(super) fn summary_of(entry: &Entry) -> serde_json::Value {
     let (state, cause) = entry.state.words();
-    let mut summary = serde_json::json!({
+    serde_json::json!({
         "state": state,
         "cause": cause,
         // A new entry gets its version with its insert, after its event.
@@ -173,9 +182,5 @@ fn summary(entry: &Entry, order: Option<&ChangeRequest>) -> String {
         "effect_started": entry.effect_started,
         "prior_effect_started": entry.prior_effect_started,
         "effect_unknown": entry.effect_unknown,
-    });
-    if let (Some(order), Some(map)) = (order, summary.as_object_mut()) {
-        map.extend(order.kept());
-    }
-    summary.to_string()
+    })
 }

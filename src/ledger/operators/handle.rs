@@ -15,6 +15,7 @@ use super::operation::{self, Operation, StartOperation};
 use super::operator_task::OperatorTask;
 use super::read::{self, Ages, CountScope, Page, Sought};
 use super::retry::Before;
+use super::sent::Sent;
 use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::unreadable::{self, DeleteUnreadable};
 use crate::common::still_counted::StillCounted;
@@ -33,20 +34,31 @@ use crate::ledger::refusals::draining;
 use crate::ledger::runtime::spawn;
 use crate::ledger::schema_fence::SchemaFence;
 use crate::ledger::upkeep::purge_report;
+use crate::metrics::Metrics;
 use crate::store::{Purpose, Store};
 
 /// The operators' handle: cheap to clone. Each handle acts for one principal, whose requests wait in a separate queue.
 #[derive(Clone)]
 pub struct Operators {
-    inner: Arc<Inner>,
-    principal: Arc<str>,
+    pub(super) inner: Arc<Inner>,
+    pub(super) principal: Arc<str>,
 }
 
-struct Inner {
-    reads: OperatorTask,
-    change_task: OperatorTask,
-    policies: Arc<PoliciesInForce>,
-    changes: Arc<Changes>,
+/// The parts of the ledger that operators' work uses.
+pub(in crate::ledger) struct OperatorParts<'a> {
+    pub(in crate::ledger) store: &'a Arc<dyn Store>,
+    pub(in crate::ledger) policies: Arc<PoliciesInForce>,
+    pub(in crate::ledger) changes: &'a Arc<Changes>,
+    pub(in crate::ledger) metrics: &'a Metrics,
+    pub(in crate::ledger) outdated: &'a SchemaFence,
+}
+
+pub(super) struct Inner {
+    pub(super) reads: OperatorTask,
+    pub(super) change_task: OperatorTask,
+    pub(super) policies: Arc<PoliciesInForce>,
+    pub(super) changes: Arc<Changes>,
+    pub(super) metrics: Metrics,
     purge_every: Duration,
     long: LongOperations,
     /// The tasks that end at the drain; everything else goes on.
@@ -56,14 +68,12 @@ struct Inner {
 
 impl Operators {
     pub(in crate::ledger) fn start(
-        store: &Arc<dyn Store>,
-        policies: Arc<PoliciesInForce>,
-        changes: &Arc<Changes>,
+        parts: OperatorParts<'_>,
         purge_every: Duration,
         tasks: &TaskTracker,
         stop: &CancellationToken,
-        outdated: &SchemaFence,
     ) -> Operators {
+        let OperatorParts { store, policies, changes, metrics, outdated } = parts;
         let task = |name, purpose| {
             OperatorTask::start(name, purpose, Arc::clone(store), tasks, stop.clone(), outdated.clone())
         };
@@ -72,6 +82,7 @@ impl Operators {
             change_task: task("the task of operators' changes", Purpose::Changes),
             policies,
             changes: Arc::clone(changes),
+            metrics: metrics.clone(),
             purge_every,
             long: LongOperations::default(),
             draining: stop.child_token(),
@@ -233,7 +244,7 @@ impl Operators {
     pub async fn import(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
         let awaited = self.inner.changes.waiting() > 0;
         let keys: Vec<Key> = order.rows.iter().filter(|_| awaited).map(|(key, _)| key.clone()).collect();
-        let asked = (Arc::clone(&self.inner.policies), order, import::Sent::default());
+        let asked = (Arc::clone(&self.inner.policies), order, Sent::default());
         let import =
             self.inner.change_task.change(&self.principal, asked, |session, (policies, order, sent), _| {
                 Box::pin(import::carry_out(session, policies, order, sent))

@@ -1,11 +1,11 @@
 //! The messages of an import: those without an entry are stored as COMPLETED, with one audit event for each consumer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
 
 use uuid::Uuid;
 
 use super::retry::JobResult;
+use super::sent::Sent;
 use crate::domain::{
     AuditEvent, Context, Import, Imported, ImportedEntry, Key, KeyHash, Reading, Rejection, RequestDigest,
     clock_refusal, import,
@@ -13,7 +13,6 @@ use crate::domain::{
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::policies::in_force::PoliciesInForce;
 use crate::ledger::refusals::used_before;
-use crate::ledger::runtime::Mutex;
 use crate::store::{Fault, Found, Session, StoreError};
 
 /// The bytes of a key's hash.
@@ -48,37 +47,15 @@ pub enum ImportOutcome {
 /// The outcome of each message, in order.
 pub type ImportOutcomes = Vec<Result<ImportOutcome, Rejection>>;
 
-/// One of the events of the last write, by its consumer and its id, with the outcomes that hold if it is found: it shows a
-/// second try whether the first one was applied, since all events of a part are written or none.
-#[derive(Default)]
-pub(super) struct Sent(Mutex<Option<(SentEvent, ImportOutcomes)>>);
-
-/// The consumer and the id of an event.
-type SentEvent = (String, String);
-
-impl Sent {
-    fn note(&self, event: Option<&AuditEvent>, outcomes: &ImportOutcomes) {
-        let event = event.map(|event| (event.consumer.clone(), event.request_id.clone()));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = event.map(|event| (event, outcomes.clone()));
-    }
-
-    fn noted(&self) -> Option<(SentEvent, ImportOutcomes)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
 /// The compare-and-set loop: looks, decides and writes, until no other writer intervened.
 pub(super) async fn carry_out(
     session: &mut dyn Session,
     policies: &PoliciesInForce,
     order: &ImportOrder,
-    sent: &Sent,
+    sent: &Sent<ImportOutcomes>,
 ) -> JobResult<ImportOutcomes> {
-    if let Some(((consumer, request_id), outcomes)) = sent.noted() {
-        let event = session.operators().audited(&consumer, &request_id).await;
-        if event.map_err(StoreError::nothing_sent)?.is_some() {
-            return Ok(Ok(outcomes));
-        }
+    if let Some(outcomes) = sent.applied(session).await? {
+        return Ok(Ok(outcomes));
     }
     let consumers: BTreeSet<&str> = order.rows.iter().map(|(key, _)| key.consumer()).collect();
     let consumers: Vec<String> = consumers.into_iter().map(str::to_owned).collect();
@@ -119,7 +96,7 @@ pub(super) async fn carry_out(
         entries.sort_by_key(|entry| entry.entry().key.hash());
         let events = events(order, &loaded.reading, &entries);
         sent.note(events.first(), &outcomes);
-        match done(session.operators().import(&entries, &events)).await {
+        match done(session.operators().write_entries(&entries, &[], &events)).await {
             Ok(true) => {
                 tracing::info!(
                     stored = entries.len(),

@@ -6,16 +6,16 @@ use std::time::Duration;
 use futures_util::stream::{Stream, unfold};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
-use super::entries;
+use super::{AdminRpc, entries};
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{
     ImportOrder, ImportOutcome, ImportOutcomes, OpenOperation, Operators, RedriveEvent, RedriveOrder,
     RedriveProgress,
 };
 use crate::proto;
-use crate::rpc::edge::auth::AuthenticatedCaller;
+use crate::rpc::edge::auth::{self, AuthenticatedCaller};
 use crate::rpc::edge::layer;
 use crate::wire::digest::digest;
 use crate::wire::errors::{self, refused};
@@ -144,14 +144,30 @@ fn progress(progress: RedriveProgress) -> proto::RedriveEntriesResponse {
 
 /// An import in progress.
 pub(super) struct ImportStream {
-    pub(super) operators: Operators,
-    pub(super) limits: Limits,
-    pub(super) caller: AuthenticatedCaller,
-    pub(super) incoming: Streaming<proto::ImportEntriesRequest>,
-    pub(super) open: OpenOperation,
+    operators: Operators,
+    limits: Limits,
+    caller: AuthenticatedCaller,
+    incoming: Streaming<proto::ImportEntriesRequest>,
+    open: OpenOperation,
 }
 
 impl ImportStream {
+    /// Opens the import of a request.
+    pub(super) fn of(
+        admin: &AdminRpc,
+        request: Request<Streaming<proto::ImportEntriesRequest>>,
+    ) -> Result<ImportStream, Rejection> {
+        let caller = auth::caller(request.extensions())?.clone();
+        caller.allowed_somewhere()?;
+        Ok(ImportStream {
+            operators: admin.operators(&caller),
+            limits: admin.limits,
+            open: admin.operators.open_operation(caller.principal(), false)?,
+            caller,
+            incoming: request.into_inner(),
+        })
+    }
+
     /// One answer for each message, in order; the first failed message ends the stream. The task that stores
     /// the messages does not wait forever for a client that reads no answers.
     pub(super) fn answers(self) -> ResponseStream<proto::ImportEntriesResponse> {

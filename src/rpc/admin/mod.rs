@@ -7,6 +7,7 @@ mod holds;
 mod message;
 mod page_token;
 pub(super) mod policies;
+mod reconcile;
 mod replays;
 mod retention;
 mod service;

@@ -3,8 +3,8 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    AdminRpc, answered, bulk, changes, entries, holds, message, policies, replays, retention, summary,
-    token_offset,
+    AdminRpc, answered, bulk, changes, entries, holds, message, policies, reconcile, replays, retention,
+    summary, token_offset,
 };
 use crate::identity::{Right, Whose};
 use crate::ledger::{CountScope, HoldResult, Sought, redrive_all};
@@ -101,20 +101,14 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        answered(async {
-            let caller = auth::caller(request.extensions())?.clone();
-            caller.allowed_somewhere()?;
-            let open = self.operators.open_operation(caller.principal(), false)?;
-            let intake = bulk::ImportStream {
-                operators: self.operators(&caller),
-                limits: self.limits,
-                caller,
-                incoming: request.into_inner(),
-                open,
-            };
-            Ok(intake.answers())
-        })
-        .await
+        answered(async { bulk::ImportStream::of(self, request).map(bulk::ImportStream::answers) }).await
+    }
+
+    async fn reconcile_entries(
+        &self,
+        request: Request<proto::ReconcileEntriesRequest>,
+    ) -> Result<Response<proto::ReconcileEntriesResponse>, Status> {
+        answered(reconcile::reconcile(self, request.extensions(), request.get_ref())).await
     }
 
     async fn get_retention_status(

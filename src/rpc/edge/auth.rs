@@ -262,10 +262,10 @@ impl AuthenticatedCaller {
         }
         let rpc = self.rpc.map_or("", |rpc| rpc.name);
         let (consumer, on) = match whose {
-            Whose::Consumer(consumer) => (consumer, "this consumer"),
-            Whose::Prefix(prefix) => (prefix, "all consumers whose names begin with this prefix"),
-            Whose::All => ("*", "all consumers (\"*\")"),
-            Whose::Any => ("", "any consumer"),
+            Whose::Consumer(consumer) => (consumer, format!("the consumer {consumer:?}")),
+            Whose::Prefix(prefix) => (prefix, format!("all consumers whose names begin with {prefix:?}")),
+            Whose::All => ("*", "all consumers (\"*\")".to_owned()),
+            Whose::Any => ("", "any consumer".to_owned()),
         };
         warn_once_a_second!(principal, rpc, consumer, %right, "refused: the principal has not this right");
         let rejection = Rejection::new(

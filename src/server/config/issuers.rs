@@ -29,6 +29,13 @@ pub(super) struct IssuerArgs {
 pub enum JwksPlace {
     /// A file, which is read again when it changes.
     File(PathBuf),
+    /// The URL that the issuer's discovery document names.
+    Discovered {
+        /// The certificate authorities of both servers; `None` for those that the system trusts.
+        authorities: Option<PathBuf>,
+        /// The file of a bearer token to present to the issuer's server.
+        bearer: Option<PathBuf>,
+    },
     /// The URL where the issuer publishes them.
     Url {
         /// The HTTPS URL.
@@ -81,7 +88,10 @@ fn issuer(name: &str, args: &IssuerArgs, checker: &mut Checker) -> Option<Issuer
                 ("jwks_token_file", args.jwks_token_file.is_some()),
             ] {
                 if is_there {
-                    checker.wrong(&format!("{section}.{field}"), "is of no use without jwks_url");
+                    checker.wrong(
+                        &format!("{section}.{field}"),
+                        "is of no use with jwks_file: nothing is fetched",
+                    );
                 }
             }
             checker.shown(&format!("{section}.jwks_file"), file.display().to_string());
@@ -93,8 +103,8 @@ fn issuer(name: &str, args: &IssuerArgs, checker: &mut Checker) -> Option<Issuer
             Some(JwksPlace::Url { url: url.clone(), authorities, bearer })
         }
         (None, None) => {
-            checker.wrong(&section, "has no keys: set jwks_file or jwks_url");
-            None
+            let (authorities, bearer) = (args.jwks_ca_file.clone(), args.jwks_token_file.clone());
+            Some(JwksPlace::Discovered { authorities, bearer })
         }
         (Some(_), Some(_)) => {
             checker.wrong(&section, "has both jwks_file and jwks_url: set one of them");

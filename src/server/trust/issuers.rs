@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::reloadable::{Reloadable, collect_problems};
 use crate::identity::jwt::{Issuer, Keys};
-use crate::server::config::{IdentitySettings, JwksPlace};
+use crate::server::config::{IdentitySettings, IssuerSettings, JwksPlace};
 use crate::server::jwks::fetch::Source;
 use crate::server::jwks::{Issuers, Refresher, Times, refreshed};
 
@@ -34,9 +34,12 @@ pub(super) fn issuers(
                 }
             }
             JwksPlace::Url { url, authorities, bearer } => {
-                let named = |problem| vec![format!("issuers.{}: {problem}", one.name)];
-                let fetched = Source::new(url, authorities.clone(), bearer.clone()).map_err(named);
-                source = collect_problems(Some(fetched), problems);
+                let fetched = Source::new(url, authorities.clone(), bearer.clone());
+                source = collect_problems(Some(fetched.map_err(|problem| named(one, &problem))), problems);
+            }
+            JwksPlace::Discovered { authorities, bearer } => {
+                let fetched = Source::discovered(&one.issuer, authorities.clone(), bearer.clone());
+                source = collect_problems(Some(fetched.map_err(|problem| named(one, &problem))), problems);
             }
         }
         let issuer = Issuer::new(&one.name, &one.issuer, &one.audiences, keys);
@@ -48,6 +51,10 @@ pub(super) fn issuers(
     let times = Times { refresh: settings.jwks_refresh, keep: settings.jwks_keep };
     let (issuers, refreshers) = refreshed(all, times);
     (files, issuers, refreshers)
+}
+
+fn named(issuer: &IssuerSettings, problem: &str) -> Vec<String> {
+    vec![format!("issuers.{}: {problem}", issuer.name)]
 }
 
 fn key_file(issuer: &str, path: &Path) -> Result<Reloadable<Keys>, Vec<String>> {

@@ -37,6 +37,11 @@ FROM unnest($1::text[]) AS operation(prefix) CROSS JOIN LATERAL (
     WHERE request_id > operation.prefix AND request_id < operation.prefix || '~'
     ORDER BY request_id LIMIT 1) AS part";
 
+/// Reads the digests of events by their stored ids.
+pub(super) const EVENT_DIGESTS: &str = "\
+-- ledger.event_digests
+SELECT request_id, digest FROM ledger.audit WHERE request_id = ANY($1)";
+
 pub(super) const AUDIT: &str = "\
 -- ledger.audit
 SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest

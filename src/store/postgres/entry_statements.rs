@@ -179,7 +179,7 @@ SET version = e.version + 1, state = ",
             ", closed_by = ",
             number!(BY_COMPLETE),
             ", attention = NULL, effect_unknown = NULL, updated_at = r.now, closed_at = NULL, result = r.result,
-    doubled = CASE WHEN e.superseded_completes > 0 THEN true END,
+    doubled = CASE WHEN e.superseded_completes > 0 OR e.doubled THEN true END,
     retain_until = CASE WHEN e.terms = r.terms THEN NULL ELSE (
         SELECT CASE WHEN t.retention >= r.retention THEN NULL ELSE r.now + r.retention END
         FROM ledger.terms t WHERE t.no = e.terms) END

@@ -12,7 +12,8 @@ use crate::domain::{
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{
-    Entries as _, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write, WriteResult,
+    Entries as _, EventDigests, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write,
+    WriteResult,
 };
 
 pub(super) const PURGE_PLACES: &str = "\
@@ -130,15 +131,17 @@ impl Operators for PgSession {
         self.end(outcome).await
     }
 
-    async fn import(
+    async fn write_entries(
         &mut self,
-        entries: &[ImportedEntry],
+        fresh: &[ImportedEntry],
+        changed: &[Entry],
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
-        let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
-        self.learn_names(&fresh).await?;
+        let granted: Vec<Entry> = fresh.iter().map(|entry| entry.entry().clone()).collect();
+        self.learn_names(&granted).await?;
+        self.learn_names(changed).await?;
         self.connection.begin().await?;
-        let outcome = self.import_within_transaction(entries, &fresh, events).await;
+        let outcome = self.write_within_transaction(fresh, &granted, changed, events).await;
         self.end(outcome).await
     }
 
@@ -155,6 +158,14 @@ impl Operators for PgSession {
         let query = sqlx::query_as::<_, (Option<Vec<u8>>,)>(audit::PART_DIGESTS).persistent(self.persistent);
         let rows = query.bind(prefixes).fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(rows.into_iter().map(|(digest,)| RequestDigest::stored(&digest?)).collect())
+    }
+
+    async fn event_digests(&mut self, stored_ids: &[String]) -> Result<EventDigests, StoreError> {
+        let query = sqlx::query_as::<_, (String, Option<Vec<u8>>)>(audit::EVENT_DIGESTS);
+        let query = query.persistent(self.persistent).bind(stored_ids.to_vec());
+        let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
+        let digest = |digest: Option<Vec<u8>>| digest.as_deref().and_then(RequestDigest::stored);
+        Ok(rows.into_iter().map(|(id, stored)| (id, digest(stored))).collect())
     }
 
     async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {
@@ -220,25 +231,30 @@ impl PgSession {
         Ok(if written { WriteResult::Done } else { WriteResult::Lost })
     }
 
-    async fn import_within_transaction(
+    async fn write_within_transaction(
         &mut self,
-        entries: &[ImportedEntry],
-        fresh: &[Entry],
+        fresh: &[ImportedEntry],
+        granted: &[Entry],
+        changed: &[Entry],
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
         if !self.add_events(events).await? {
             return Ok(WriteResult::Repeated);
         }
-        // The insert writes only the columns of first grants; the replacement writes the others.
-        let inserted = self.insert(fresh, StoreTime::MAX).await?;
-        let mut whole = Vec::with_capacity(entries.len());
-        for (entry, token) in entries.iter().zip(inserted.tokens()) {
-            let Some(token) = token else { return Ok(WriteResult::Lost) };
-            let token_clock = token.saturating_sub(entry.entry().token);
-            let mut entry = entry.clone().stamped(inserted.reading.now, token_clock);
-            entry.version += 1;
-            whole.push(entry);
+        let mut whole = changed.to_vec();
+        if !granted.is_empty() {
+            // The insert writes only the columns of first grants; the replacement writes the others.
+            let inserted = self.insert(granted, StoreTime::MAX).await?;
+            for (entry, token) in fresh.iter().zip(inserted.tokens()) {
+                let Some(token) = token else { return Ok(WriteResult::Lost) };
+                let token_clock = token.saturating_sub(entry.entry().token);
+                let mut entry = entry.clone().stamped(inserted.reading.now, token_clock);
+                entry.version += 1;
+                whole.push(entry);
+            }
         }
+        // By key, as in every statement that writes.
+        whole.sort_by_key(|entry| entry.key.hash());
         let replaced = self.replace(&whole).await?;
         Ok(if replaced.iter().all(|done| *done) { WriteResult::Done } else { WriteResult::Lost })
     }

@@ -78,6 +78,7 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         audit::AUDITED,
         audit::COUNT_REDRIVEN,
         audit::PART_DIGESTS,
+        audit::EVENT_DIGESTS,
         audit::AUDIT,
         audit::AUDIT_OF_CONSUMER,
         audit::AUDIT_OF_ENTRY,

@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::errors::of_sqlx;
 use crate::domain::{AuditEvent, RequestDigest};
 use crate::store::records::AuditRow;
-use crate::store::{PartDigests, StoreError};
+use crate::store::{EventDigests, PartDigests, StoreError};
 
 pub(super) const AUDIT_ADD: &str = "\
 -- ledger.audit_add
@@ -30,6 +30,11 @@ WHERE request_id > ?1 AND request_id < ?1 || '~'
 pub(super) const PART_DIGEST: &str = "\
 -- ledger.part_digest
 SELECT digest FROM audit WHERE request_id > ?1 AND request_id < ?1 || '~' ORDER BY request_id LIMIT 1";
+
+/// Reads the digest of an event by its stored id.
+pub(super) const EVENT_DIGEST: &str = "\
+-- ledger.event_digest
+SELECT digest FROM audit WHERE request_id = ?1";
 
 pub(super) const AUDIT: &str = "\
 -- ledger.audit
@@ -91,6 +96,21 @@ pub(super) async fn part_digests(
         let query = sqlx::query_as::<_, (Option<Vec<u8>>,)>(PART_DIGEST).bind(prefix);
         let row = query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
         found.extend(row.map(|(digest,)| digest.as_deref().and_then(RequestDigest::stored)));
+    }
+    Ok(found)
+}
+
+pub(super) async fn event_digests(
+    connection: &mut SqliteConnection,
+    stored_ids: Vec<String>,
+) -> Result<EventDigests, StoreError> {
+    let mut found = EventDigests::with_capacity(stored_ids.len());
+    for id in stored_ids {
+        let query = sqlx::query_as::<_, (Option<Vec<u8>>,)>(EVENT_DIGEST).bind(&id);
+        let row = query.fetch_optional(&mut *connection).await.map_err(|error| of_sqlx(&error))?;
+        if let Some((digest,)) = row {
+            found.insert(id, digest.as_deref().and_then(RequestDigest::stored));
+        }
     }
     Ok(found)
 }

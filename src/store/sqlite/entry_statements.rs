@@ -98,7 +98,7 @@ ON CONFLICT (key) DO UPDATE
 SET version = excluded.version, state = excluded.state, closed_by = excluded.closed_by,
     updated_at = excluded.updated_at, result = excluded.result, retain_until = excluded.retain_until,
     attention = NULL, effect_unknown = NULL, closed_at = NULL,
-    doubled = CASE WHEN superseded_completes > 0 THEN 1 END
+    doubled = CASE WHEN superseded_completes > 0 OR doubled IS NOT NULL THEN 1 END
 RETURNING key, lease_until <= updated_at AS late, attempts, doubled IS NOT NULL AS doubled"
     );
     RowStatement::new(text, 6)

@@ -1,5 +1,7 @@
 //! Reads and changes for operators. Each change is one transaction with its audit event.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
@@ -20,9 +22,11 @@ use crate::domain::{
 use crate::store::columns::Row;
 use crate::store::dictionary::Dictionary;
 use crate::store::records::{AuditRow, WorkerRow};
+use crate::store::row::Stored;
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{
-    Fault, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write, WriteResult,
+    EventDigests, Fault, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write,
+    WriteResult,
 };
 
 pub(super) const PURGE_PLACES: &str = "\
@@ -120,18 +124,19 @@ impl Operators for SqliteSession {
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn import(
+    async fn write_entries(
         &mut self,
-        entries: &[ImportedEntry],
+        fresh: &[ImportedEntry],
+        changed: &[Entry],
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
-        let (entries, events) = (entries.to_vec(), events.to_vec());
+        let (fresh, changed, events) = (fresh.to_vec(), changed.to_vec(), events.to_vec());
         let work: Work<WriteResult> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
                 if !reading.is_sound() {
                     return Err(StoreError::NotApplied(Fault::ClockBehind));
                 }
-                import(connection, dictionary, reading, entries, events).await
+                write_entries(connection, dictionary, reading, fresh, changed, events).await
             })
         });
         Ok(self.file.write(work).await?.1)
@@ -148,6 +153,13 @@ impl Operators for SqliteSession {
         let prefixes = consumers.iter().map(|consumer| AuditEvent::id_of(consumer, &part)).collect();
         let work: Work<PartDigests> =
             Box::new(move |connection, _, _| Box::pin(audit::part_digests(connection, prefixes)));
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn event_digests(&mut self, stored_ids: &[String]) -> Result<EventDigests, StoreError> {
+        let ids = stored_ids.to_vec();
+        let work: Work<EventDigests> =
+            Box::new(move |connection, _, _| Box::pin(audit::event_digests(connection, ids)));
         Ok(self.file.look(work).await?.1)
     }
 
@@ -237,12 +249,14 @@ async fn replaced(connection: &mut SqliteConnection, row: Row) -> Result<bool, S
         .is_some_and(|replaced| !replaced.is_empty()))
 }
 
-/// All or nothing: nothing is written before every key is known to be absent.
-pub(super) async fn import(
+/// All or nothing: nothing is written before every key of `fresh` is known to be absent, and every entry of `changed` to have
+/// its expected version.
+pub(super) async fn write_entries(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
     reading: Reading,
-    entries: Vec<ImportedEntry>,
+    fresh: Vec<ImportedEntry>,
+    changed: Vec<Entry>,
     events: Vec<AuditEvent>,
 ) -> Result<WriteResult, StoreError> {
     for event in &events {
@@ -250,22 +264,35 @@ pub(super) async fn import(
             return Ok(WriteResult::Repeated);
         }
     }
-    let keys = entries.iter().map(|entry| entry.entry().key.hash()).collect();
-    if !load(connection, dictionary, Mode::InTransaction, keys).await?.unwrap_or_default().is_empty() {
+    let keys = fresh.iter().map(|entry| entry.entry().key.hash());
+    let keys = keys.chain(changed.iter().map(|entry| entry.key.hash())).collect();
+    let found = load(connection, dictionary, Mode::InTransaction, keys).await?.unwrap_or_default();
+    let version = |(key, stored): &(KeyHash, Stored)| Some((*key, stored.entry.as_ref().ok()?.version));
+    let versions: HashMap<KeyHash, i64> = found.iter().filter_map(version).collect();
+    let expected = |entry: &Entry| versions.get(&entry.key.hash()) == Some(&(entry.version - 1));
+    if found.len() != changed.len() || !changed.iter().all(expected) {
         return Ok(WriteResult::Lost);
     }
-    let fresh: Vec<Entry> = entries.iter().map(|entry| entry.entry().clone()).collect();
-    learn_names(connection, dictionary, &fresh).await?;
+    let granted: Vec<Entry> = fresh.iter().map(|entry| entry.entry().clone()).collect();
+    learn_names(connection, dictionary, &granted).await?;
+    learn_names(connection, dictionary, &changed).await?;
     // The insert writes only the columns of first grants; the replacement writes the others.
-    let (mut granted, mut whole) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
-    for entry in entries {
+    let (mut granted, mut whole) = (Vec::with_capacity(fresh.len()), Vec::with_capacity(fresh.len()));
+    for entry in fresh {
         let mut entry = entry.stamped(reading.now, reading.token_clock());
         granted.push(Row::of(&entry, dictionary)?);
         entry.version += 1;
         whole.push(Row::of(&entry, dictionary)?);
     }
-    insert(connection, Mode::InTransaction, granted).await?;
-    replace(connection, Mode::InTransaction, whole).await?;
+    for entry in &changed {
+        whole.push(Row::of(entry, dictionary)?);
+    }
+    if !granted.is_empty() {
+        insert(connection, Mode::InTransaction, granted).await?;
+    }
+    if !whole.is_empty() {
+        replace(connection, Mode::InTransaction, whole).await?;
+    }
     for event in events {
         add_event(connection, event).await?;
     }

@@ -86,6 +86,7 @@ const ALONE: &[&str] = &[
     audit::AUDITED,
     audit::COUNT_REDRIVEN,
     audit::PART_DIGEST,
+    audit::EVENT_DIGEST,
     audit::AUDIT,
     audit::AUDIT_OF_CONSUMER,
     audit::AUDIT_OF_ENTRY,

@@ -15,6 +15,7 @@ mod once;
 mod output;
 mod plain;
 mod policies;
+mod reconcile;
 mod recorder;
 mod replays;
 mod retention;

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
+use super::alone;
 use super::recorder::Recorder;
 use crate::harness::pki::Pki;
+use crate::process::{BINARY, Server};
 
 fn write(path: &str, text: &str) {
     fs::write(Path::new(path), text).unwrap();
@@ -63,4 +66,26 @@ async fn a_server_may_ask_who_calls() {
     write(&mine_key, "no key");
     server.ask(&named).await.says(2, &["the TLS options cannot be used"]);
     server.stop();
+}
+
+/// http:// where the server has TLS, and the reverse: the other scheme is named, and the server's log says it too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mismatch_of_tls_names_the_other_scheme() {
+    let pki = Pki::new();
+    let (cert, key) = pki.signed("localhost");
+    let with = Recorder::start(Some(ServerTlsConfig::new().identity(Identity::from_pem(cert, key)))).await;
+    let log = pki.path("log");
+    let (file, database) = (fs::File::create(&log).unwrap(), format!("sqlite://{}", pki.path("ledger.db")));
+    let without =
+        Server::with(Command::new(BINARY), &database, &["--observe-listen", "off"], Stdio::from(file)).await;
+    for (endpoint, says) in [
+        (format!("http://localhost:{}", with.port()), "https:// instead of http://"),
+        (format!("https://{}", without.address), "http:// instead of https://"),
+    ] {
+        let ask = move || alone(&["policy", "get", "c", "--endpoint", &endpoint]);
+        tokio::task::spawn_blocking(ask).await.unwrap().says(5, &["next: ", says]);
+    }
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("a client begins TLS on a listener without it"), "{logged}");
+    with.stop();
 }

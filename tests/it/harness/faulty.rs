@@ -11,9 +11,9 @@ use idempotency_ledger::domain::{
     PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
 };
 use idempotency_ledger::store::{
-    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, Inbox, Inserted,
-    LeftAlone, Loaded, OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook,
-    Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
+    Completion, Created, Done, EffectiveRetention, Entries, EventDigests, Fault, Found, HoldBook, Inbox,
+    Inserted, LeftAlone, Loaded, OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose,
+    ReplayBook, Replica, Session, Store, StoreError, Upkeep, Write, WriteResult,
 };
 
 pub(crate) use self::plan::{Inject, Plan};
@@ -276,12 +276,13 @@ impl Operators for FaultySession {
         carried_out!(self, false, self.inner.operators().raise_token_offset(raise, event))
     }
 
-    async fn import(
+    async fn write_entries(
         &mut self,
-        entries: &[ImportedEntry],
+        fresh: &[ImportedEntry],
+        changed: &[Entry],
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError> {
-        carried_out!(self, false, self.inner.operators().import(entries, events))
+        carried_out!(self, false, self.inner.operators().write_entries(fresh, changed, events))
     }
 
     async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
@@ -290,6 +291,10 @@ impl Operators for FaultySession {
 
     async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError> {
         self.inner.operators().part_digests(consumers, id).await
+    }
+
+    async fn event_digests(&mut self, stored_ids: &[String]) -> Result<EventDigests, StoreError> {
+        self.inner.operators().event_digests(stored_ids).await
     }
 
     async fn audited(&mut self, consumer: &str, request_id: &str) -> Result<Option<AuditEvent>, StoreError> {

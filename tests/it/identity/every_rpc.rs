@@ -195,6 +195,18 @@ pub(super) async fn ask(
                 Err(status) => why::<()>(Err(status)),
             }
         }
+        "ReconcileEntries" => {
+            let row = proto::ReconcileRow {
+                key,
+                at: Some(prost_types::Timestamp { seconds: 1_780_000_000, nanos: 0 }),
+                evidence: proto::EffectEvidence::Guard.into(),
+                ..Default::default()
+            };
+            let request = proto::ReconcileEntriesRequest { reason, dry_run: false, rows: vec![row] };
+            item(send!(admin.reconcile_entries(request)).map(|answer| {
+                answer.into_inner().results.into_iter().next().and_then(|result| result.rejected)
+            }))
+        }
         "SetPolicy" => {
             let policy = proto::Policy { max_attempts: Some(5), ..Default::default() };
             why(send!(admin.set_policy(proto::SetPolicyRequest {

@@ -131,7 +131,7 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
             }
         }
     }
-    assert_eq!(rows.len(), (36 + 8 + OF_A_RUN.len()) * PEOPLE.len() * 2);
+    assert_eq!(rows.len(), (37 + 8 + OF_A_RUN.len()) * PEOPLE.len() * 2);
     let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
         may(person, rpc.name, needs(rpc, way), whose(rpc.name, way, consumer))
     });

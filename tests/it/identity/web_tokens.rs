@@ -187,8 +187,9 @@ async fn a_token_that_was_remembered_ends_when_it_ends() {
     server.stop().await;
 }
 
-/// An issuer that publishes its keys by HTTPS, to who presents its bearer token.
+/// An issuer that publishes its keys and its discovery document by HTTPS, to who presents its bearer token.
 struct Published {
+    issuer: String,
     url: String,
     jwks: Arc<std::sync::Mutex<String>>,
     fetched: Arc<AtomicUsize>,
@@ -208,7 +209,9 @@ impl Published {
             .unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("https://localhost:{}/keys", listener.local_addr().unwrap().port());
+        let issuer = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let url = format!("{issuer}/keys");
+        let document = json!({ "issuer": issuer, "jwks_uri": url, "claims_supported": ["sub"] }).to_string();
         let (jwks, fetched) = (Arc::new(std::sync::Mutex::new(jwks)), Arc::new(AtomicUsize::new(0)));
         let (text, count) = (Arc::clone(&jwks), Arc::clone(&fetched));
         tokio::spawn(async move {
@@ -216,8 +219,11 @@ impl Published {
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
                 let mut asked = vec![0; 4_096];
                 let read = stream.read(&mut asked).await.unwrap_or_default();
-                let known = String::from_utf8_lossy(&asked[..read]).contains("Bearer fetch-me\r\n");
-                let (status, body) = match known {
+                let asked = String::from_utf8_lossy(&asked[..read]);
+                let (status, body) = match asked.contains("Bearer fetch-me\r\n") {
+                    true if asked.starts_with("GET /.well-known/openid-configuration ") => {
+                        ("200 OK", document.clone())
+                    }
                     true => ("200 OK", text.lock().unwrap().clone()),
                     false => ("401 Unauthorized", String::new()),
                 };
@@ -230,7 +236,7 @@ impl Published {
                 let _closed = stream.shutdown().await;
             }
         });
-        Published { url, jwks, fetched }
+        Published { issuer, url, jwks, fetched }
     }
 }
 
@@ -248,7 +254,8 @@ async fn until(server: &Server, token: &str, expected: &str, within: Duration) {
     }
 }
 
-/// Keys lie in a file for one issuer, and are published by another: both are rotated under a running server.
+/// Keys lie in a file for one issuer, are published by another, and found by the document of a third: all are rotated under a running
+/// server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_rotated() {
     let folder = tempfile::tempdir().unwrap();
@@ -256,6 +263,7 @@ async fn keys_are_rotated() {
     let pki = Pki::new();
     let (first, second) = (Signer::new("k1"), Signer::new("k2"));
     let published = Published::start(&pki, first.jwks()).await;
+    let documented = Published::start(&pki, first.jwks()).await;
     std::fs::write(path("keys.json"), first.jwks()).unwrap();
     std::fs::write(path("bearer"), "fetch-me\n").unwrap();
     std::fs::write(
@@ -269,12 +277,15 @@ async fn keys_are_rotated() {
             "rights_file = '{}'\njwks_refresh = '10s'\n\
              [issuers.filed]\nissuer = 'https://filed.example'\naudiences = ['ledger']\njwks_file = '{}'\n\
              [issuers.corp]\nissuer = '{ISSUER}'\naudiences = ['ledger']\njwks_url = '{}'\njwks_ca_file = '{}'\n\
-             jwks_token_file = '{}'\n",
+             jwks_token_file = '{bearer}'\n\
+             [issuers.found]\nissuer = '{}'\naudiences = ['ledger']\njwks_ca_file = '{}'\njwks_token_file = '{bearer}'\n",
             path("rights.toml"),
             path("keys.json"),
             published.url,
             pki.path("ca.pem"),
-            path("bearer"),
+            documented.issuer,
+            pki.path("ca.pem"),
+            bearer = path("bearer"),
         ),
     )
     .unwrap();
@@ -286,6 +297,8 @@ async fn keys_are_rotated() {
     let corp = |signer: &Signer| signer.token(&json!({ "sub": "b" }));
     until(&server, &filed(&first), "", Duration::from_secs(5)).await;
     until(&server, &corp(&first), "", Duration::from_secs(5)).await;
+    let found = |signer: &Signer| signer.token(&json!({ "iss": documented.issuer, "sub": "c" }));
+    until(&server, &found(&first), "", Duration::from_secs(5)).await;
     // The file has another key: the old one is refused within 5 s, the new one is known.
     std::fs::write(path("keys.json"), second.jwks()).unwrap();
     until(&server, &filed(&first), UNKNOWN, Duration::from_secs(5)).await;
@@ -296,6 +309,9 @@ async fn keys_are_rotated() {
     until(&server, &corp(&second), "", Duration::from_secs(9)).await;
     until(&server, &corp(&first), UNKNOWN, Duration::from_secs(1)).await;
     assert!(published.fetched.load(Ordering::SeqCst) <= before + 2, "unknown keys cause few fetches");
+    *documented.jwks.lock().unwrap() = second.jwks();
+    until(&server, &found(&second), "", Duration::from_secs(9)).await;
+    until(&server, &found(&first), UNKNOWN, Duration::from_secs(1)).await;
     let log = std::fs::read_to_string(path("log")).unwrap();
     assert!(!log.contains("fetch-me") && !log.contains("eyJ"), "{log}");
     drop(server);

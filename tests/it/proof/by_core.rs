@@ -1,11 +1,12 @@
 //! The words of the core in those of the spec.
 
 use idempotency_ledger_domain::{
-    Action, Answer, Attempt, Change, Claim, Claimant, ClosedBy, Command, Entry, Rejection, Reply, Resolution,
-    Settle, Span, Store, StoreTime, StoreVerdict, Verdict,
+    Action, Answer, Attempt, Change, Claim, Claimant, ClosedBy, Command, EffectRow, Entry, Evidence,
+    Reconciled, Rejection, Reply, Resolution, Settle, Span, Store, StoreTime, StoreVerdict, Verdict,
 };
 use uuid::Uuid;
 
+use super::reconciled::{Effect, Proof};
 use super::spec::{Op, Order, Past, Row, Said};
 
 pub(crate) fn command(op: &Op) -> Command {
@@ -56,6 +57,27 @@ pub(crate) fn change(order: &Order, expected_version: i64) -> Change {
         Order::Delete { force } => (Action::Delete, force),
     };
     Change { expected_version, action, force }
+}
+
+pub(crate) fn effect(effect: &Effect) -> EffectRow {
+    EffectRow {
+        at: StoreTime(effect.at),
+        evidence: match effect.proof {
+            Proof::Guard => Evidence::Guard,
+            Proof::Spool => Evidence::Spool,
+            Proof::Unfinished => Evidence::Unfinished,
+        },
+        result: effect.result.clone().into(),
+        fingerprint: effect.print.clone().into(),
+    }
+}
+
+/// The word of the answer to a reconciled row.
+pub(crate) fn reconciled(decided: &Result<Reconciled, Rejection>) -> String {
+    match decided {
+        Ok(decided) => word(format!("{:?}", decided.outcome).split(' ').next().unwrap()),
+        Err(rejection) => word(&format!("{:?}", rejection.reason)),
+    }
 }
 
 /// The row that the spec would know, had it come this far.

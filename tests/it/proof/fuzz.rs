@@ -183,6 +183,15 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ..create.clone()
     };
     server.admin.create_replay_run(other).await.unwrap();
+    let effect = proto::ReconcileRow {
+        key: key.clone(),
+        at: Some(prost_types::Timestamp { seconds: 1_780_000_000, nanos: 5_000 }),
+        evidence: proto::EffectEvidence::Spool.into(),
+        result: bytes.clone(),
+        fingerprint: b"print".to_vec().into(),
+    };
+    let reconcile =
+        proto::ReconcileEntriesRequest { reason: "why".into(), dry_run: false, rows: vec![effect] };
     let row = proto::ImportedEntry { key: key.clone(), result: bytes, ..Default::default() };
     let import = proto::ImportEntriesRequest {
         operation_id: "import".into(),
@@ -213,6 +222,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("AdminService/RedriveEntry", vec![single.encode_to_vec()]),
         ("AdminService/RedriveEntries", vec![many.encode_to_vec()]),
         ("AdminService/ImportEntries", vec![import.encode_to_vec()]),
+        ("AdminService/ReconcileEntries", vec![reconcile.encode_to_vec()]),
         ("AdminService/CreateReplayRun", vec![create.encode_to_vec()]),
         ("AdminService/CloseReplayRun", vec![close.encode_to_vec()]),
         ("AdminService/ListReplayRuns", vec![runs.encode_to_vec()]),

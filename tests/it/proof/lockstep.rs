@@ -11,6 +11,7 @@ use idempotency_ledger::domain::{
 };
 use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
 
+use super::reconciled::{self, Seen};
 use super::run::Run;
 use super::spec::{self, Op, Row, Said, World};
 use super::wire::{self, Answer};
@@ -49,6 +50,8 @@ struct Lane {
     /// How often each row was changed since it was new, by the spec.
     changes: Vec<i64>,
     known: Vec<(u128, String)>,
+    /// The effects of each key that were reconciled.
+    seen: Vec<Seen>,
     log: Vec<String>,
 }
 
@@ -200,6 +203,7 @@ impl Lane {
             rows: vec![None; KEYS],
             changes: vec![0; KEYS],
             known: Vec::new(),
+            seen: vec![Seen::default(); KEYS],
             log: Vec::new(),
             random,
         }
@@ -209,6 +213,9 @@ impl Lane {
     async fn step(&mut self, server: &TestServer, now: i64) -> Result<u64, String> {
         if self.random.percent(7) {
             return self.order(server, now).await;
+        }
+        if self.random.percent(4) {
+            return self.reconcile(server, now).await;
         }
         let mut client = server.client.clone();
         let count = if self.random.percent(70) { 1 } else { 2 + self.random.below(4) };
@@ -287,6 +294,31 @@ impl Lane {
             }
         }
         Ok(1)
+    }
+
+    /// A dry run, the row itself, and the row again: the dry run and the repeat change nothing.
+    async fn reconcile(&mut self, server: &TestServer, now: i64) -> Result<u64, String> {
+        let at = self.random.below(KEYS as u64) as usize;
+        let effect = reconciled::effect(&mut self.random, &self.seen[at], now);
+        let (key, mut admin) = (self.keys[at].clone(), server.admin.clone());
+        let world =
+            World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice: 0 };
+        let (expected, after) =
+            reconciled::reconcile(self.rows[at].as_ref(), &effect, &self.seen[at], &world);
+        self.seen[at].note(&effect, expected);
+        let (again, _) = reconciled::reconcile(after.as_ref(), &effect, &self.seen[at], &world);
+        let mut said = Vec::new();
+        for dry_run in [true, false, false] {
+            said.push(wire::reconcile(&mut admin, &key, &effect, dry_run).await);
+        }
+        self.log.push(format!("at {now} key {at} {effect:?}\n  said: {said:?}\n  spec: {expected} {again}"));
+        if said != [expected, expected, again] {
+            return Err(format!(
+                "{effect:?} made {said:?}, by the spec {expected}, and {again} of its repeat"
+            ));
+        }
+        self.becomes(at, after);
+        Ok(3)
     }
 
     fn check(&mut self, at: usize, op: &Op, answer: &Answer, twice: bool, now: i64) -> Result<(), String> {

@@ -14,6 +14,7 @@ mod live;
 mod lockstep;
 mod model;
 mod poison;
+mod reconciled;
 mod reported;
 mod rows;
 pub(crate) mod run;

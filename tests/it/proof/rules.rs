@@ -7,6 +7,8 @@
 mod by_core;
 #[path = "differential.rs"]
 mod differential;
+#[path = "reconciled.rs"]
+mod reconciled;
 #[path = "run.rs"]
 mod run;
 #[path = "spec.rs"]

@@ -891,7 +891,7 @@ pub(crate) fn allowed(row: &Row, world: &World<'_>) -> Vec<(&'static str, bool)>
 }
 
 /// A message that was outside the window, let in all the same.
-fn admitted(world: &World<'_>) -> Row {
+pub(super) fn admitted(world: &World<'_>) -> Row {
     let World { policy, now, offset, .. } = *world;
     let mut row = Row {
         state: State::Received,

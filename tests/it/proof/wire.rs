@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 use tonic_types::StatusExt as _;
 use uuid::Uuid;
 
+use super::reconciled::{Effect, Proof};
 use super::reported;
 use super::spec::{Op, Order, Said};
 
@@ -244,6 +245,42 @@ pub(crate) async fn order_of(
         details.error_info().map_or_else(|| made_on_the_way.to_owned(), |info| info.reason.clone())
     };
     done.map_err(refused)
+}
+
+/// The answer to one reconciled row: its word, or why it was refused.
+pub(crate) async fn reconcile(
+    admin: &mut AdminServiceClient<Channel>,
+    key: &proto::EntryKey,
+    effect: &Effect,
+    dry_run: bool,
+) -> String {
+    let evidence = match effect.proof {
+        Proof::Guard => proto::EffectEvidence::Guard,
+        Proof::Spool => proto::EffectEvidence::Spool,
+        Proof::Unfinished => proto::EffectEvidence::SpoolUnfinished,
+    };
+    let row = proto::ReconcileRow {
+        key: Some(key.clone()),
+        at: Some(prost_types::Timestamp {
+            seconds: effect.at.div_euclid(1_000_000),
+            nanos: effect.at.rem_euclid(1_000_000) as i32 * 1_000,
+        }),
+        evidence: evidence.into(),
+        result: effect.result.clone().into(),
+        fingerprint: effect.print.clone().into(),
+    };
+    let request = proto::ReconcileEntriesRequest { reason: "a test".into(), dry_run, rows: vec![row] };
+    let answered = match admin.reconcile_entries(request).await {
+        Ok(answer) => answer.into_inner().results.remove(0),
+        Err(status) => {
+            let details = status.get_error_details();
+            return details.error_info().map_or_else(|| format!("{status:?}"), |info| info.reason.clone());
+        }
+    };
+    match answered.rejected {
+        Some(rejected) => rejected.reason().as_str_name().trim_start_matches("ERROR_REASON_").to_owned(),
+        None => answered.outcome().as_str_name().trim_start_matches("RECONCILE_OUTCOME_").to_owned(),
+    }
 }
 
 /// One batch for several operations: all claims, all look-ups, or all settlements.

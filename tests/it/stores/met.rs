@@ -239,7 +239,7 @@ async fn an_operators_insert_that_meets_an_entry_is_lost() {
             session.operators().change(&Write::Insert(Box::new(row.clone())), &event).await
         } else {
             let rows: Vec<_> = rows.iter().map(imported).collect();
-            session.operators().import(&rows, &[event]).await
+            session.operators().write_entries(&rows, &[], &[event]).await
         };
         assert_eq!(done.unwrap(), WriteResult::Lost, "{ids:?}");
         assert_eq!(at.number("SELECT count(*) FROM @ledger.entries").await, 1, "{ids:?}");

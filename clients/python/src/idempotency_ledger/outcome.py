@@ -44,3 +44,6 @@ class Outcome:
     """Which attempt this was, or how many there were; 0 where it is not known."""
     error: Optional[BaseException] = None
     """What the handler raised, for the application's own log; it is not sent to the ledger."""
+    away: bool = False
+    """Claim itself was not answered (UNAVAILABLE, DEADLINE_EXCEEDED, or no connection), so that no handler ran. Only
+    then may a consumer that has chosen to work without the ledger go on, by `idempotency_ledger.spool`."""

@@ -36,8 +36,15 @@
       {{- fail (printf "otel.%s is set and networkPolicy.egress.otlp.ports is empty: the servers could not reach the collector" $name) -}}
     {{- end -}}
   {{- end -}}
-  {{- if and (contains "jwks_url" .Values.tables) (not $egress.jwks.ports) -}}
-    {{- fail "tables has a jwks_url and networkPolicy.egress.jwks.ports is empty: the servers could not fetch the issuer's keys" -}}
+  {{- $fetches := or (contains "jwks_url" .Values.tables) (and (contains "[issuers." .Values.tables) (not (contains "jwks_file" .Values.tables))) -}}
+  {{- if and $fetches (not $egress.jwks.ports) -}}
+    {{- fail "tables has an issuer whose keys are fetched and networkPolicy.egress.jwks.ports is empty: the servers could not fetch its keys" -}}
+  {{- end -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+  {{- $name := get . "name" | toString | trimPrefix "IDEMPOTENCY_LEDGER_" -}}
+  {{- if has $name (list "CONFIG" "LISTEN" "OBSERVE_LISTEN" "RIGHTS_FILE" "TOKENS_FILE" "LISTEN_TLS_CERT" "LISTEN_TLS_KEY" "LISTEN_TLS_CLIENT_CA" "DATABASE_URL_FILE" "INSECURE_ANONYMOUS") -}}
+    {{- fail (printf "extraEnv: %s is the chart's own: it would take away what the chart has checked" .name) -}}
   {{- end -}}
 {{- end -}}
 {{- if and .Values.migration.grantTo (eq .Values.migration.secret .Values.database.secret) -}}

@@ -1,5 +1,7 @@
-//! Fetches the keys of an issuer from its URL: one GET by HTTPS, bounded in time and size. Redirects are not followed, and errors
-//! do not contain secrets.
+//! Fetches the keys of an issuer from their URL, or from the one that its discovery document names: a GET by HTTPS each, bounded in
+//! time and size. Redirects are not followed, and errors do not contain secrets.
+
+mod discovery;
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -39,22 +41,19 @@ const HTTPS: u16 = 443;
 const ACCEPTED: &str = "application/jwk-set+json, application/json;q=0.9, */*;q=0.1";
 const OURS: &str = concat!("idempotency-ledger/", env!("CARGO_PKG_VERSION"));
 
-/// The URL of an issuer's keys, and how to fetch it.
+/// The source of an issuer's keys.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Source {
-    uri: Uri,
-    /// In the form for a socket: an IPv6 address without brackets.
-    host: String,
-    server: ServerName<'static>,
-    port: u16,
-    authorities: Option<PathBuf>,
-    bearer: Option<PathBuf>,
+    /// The URL of the keys, or of the discovery document.
+    place: Place,
+    /// The issuer whose discovery document names the URL of the keys; `None` if `place` is that URL.
+    discovers: Option<String>,
     within: Duration,
 }
 
 impl Source {
-    /// A source with this URL; a file with the certificate authorities of its server, or else those that the system trusts; and a
-    /// file with a bearer token to present. Both files are read for each fetch, since they may be replaced.
+    /// A source with the URL of the keys; a file with the certificate authorities of its server, or else those that the system
+    /// trusts; and a file with a bearer token to present. Both files are read for each fetch, since they may be replaced.
     ///
     /// # Errors
     /// The URL is not HTTPS, or the authorities cannot be read; in words.
@@ -63,6 +62,63 @@ impl Source {
         authorities: Option<PathBuf>,
         bearer: Option<PathBuf>,
     ) -> Result<Source, String> {
+        Ok(Source { place: Place::new(url, authorities, bearer)?, discovers: None, within: WITHIN })
+    }
+
+    /// A source with the discovery document of this issuer, which is read again for each fetch. The bearer token is presented to the
+    /// issuer's server alone: the document may name any other.
+    ///
+    /// # Errors
+    /// No discovery document can be there: the issuer is not an HTTPS URL; or the authorities cannot be read; in words.
+    pub(in crate::server) fn discovered(
+        issuer: &str,
+        authorities: Option<PathBuf>,
+        bearer: Option<PathBuf>,
+    ) -> Result<Source, String> {
+        let place = Place::new(&discovery::document_of(issuer)?, authorities, bearer)?;
+        Ok(Source { place, discovers: Some(issuer.to_owned()), within: WITHIN })
+    }
+
+    /// Fetches the published keys.
+    ///
+    /// # Errors
+    /// No valid response arrived in time; in words that name the URL.
+    pub(in crate::server) async fn keys(&self) -> Result<Keys, String> {
+        let late = || format!("{}: no whole answer within {:?}", self.place.uri, self.within);
+        timeout(self.within, self.found()).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn found(&self) -> Result<Keys, String> {
+        let named = |place: &Place, why| format!("{}: {why}", place.uri);
+        let text = self.place.text().await.map_err(|why| named(&self.place, why))?;
+        let Some(issuer) = &self.discovers else {
+            return Keys::of_jwks(&text).map_err(|why| named(&self.place, why));
+        };
+        let of_document = |why| named(&self.place, why);
+        let url = discovery::jwks_uri(&text, issuer).map_err(of_document)?;
+        let mut keys = Place::new(&url, self.place.authorities.clone(), None).map_err(of_document)?;
+        if (&keys.host, keys.port) == (&self.place.host, self.place.port) {
+            keys.bearer.clone_from(&self.place.bearer);
+        }
+        let text = keys.text().await.map_err(|why| named(&keys, why))?;
+        Keys::of_jwks(&text).map_err(|why| named(&keys, why))
+    }
+}
+
+/// A URL, and how to fetch what is there.
+#[derive(Clone, Debug)]
+struct Place {
+    uri: Uri,
+    /// In the form for a socket: an IPv6 address without brackets.
+    host: String,
+    server: ServerName<'static>,
+    port: u16,
+    authorities: Option<PathBuf>,
+    bearer: Option<PathBuf>,
+}
+
+impl Place {
+    fn new(url: &str, authorities: Option<PathBuf>, bearer: Option<PathBuf>) -> Result<Place, String> {
         // The error does not quote the URL, which may contain a password.
         let form = || "the URL of a JWKS must be https://HOST[:PORT]/PATH, without a user".to_owned();
         let uri: Uri = url.parse().map_err(|_| form())?;
@@ -82,17 +138,7 @@ impl Source {
         if let Some(file) = &authorities {
             authorities_of(file).map_err(wrong)?;
         }
-        Ok(Source { uri, host, server, port, authorities, bearer, within: WITHIN })
-    }
-
-    /// Fetches the published keys.
-    ///
-    /// # Errors
-    /// No valid response arrived in time; in words that name the URL.
-    pub(in crate::server) async fn keys(&self) -> Result<Keys, String> {
-        let text = timeout(self.within, self.text()).await;
-        let text = text.unwrap_or_else(|_| Err(format!("no whole answer within {:?}", self.within)));
-        text.and_then(|text| Keys::of_jwks(&text)).map_err(|why| format!("{}: {why}", self.uri))
+        Ok(Place { uri, host, server, port, authorities, bearer })
     }
 
     async fn text(&self) -> Result<Bytes, String> {

@@ -271,7 +271,7 @@ fn new_url_without_https_is_refused() {
         ("", None),
     ] {
         let source = Source::new(url, None, None);
-        let found = source.as_ref().ok().map(|source| (source.host.as_str(), source.port));
+        let found = source.as_ref().ok().map(|source| (source.place.host.as_str(), source.place.port));
         assert_eq!(found, good, "{url}: {source:?}");
     }
     for url in ["https://me:secret@a.example/", "https://secret@a.example/", "http://me:secret@a.example/"] {
@@ -297,4 +297,79 @@ fn new_unreadable_authorities_fail_immediately() {
             "{error}"
         );
     }
+}
+
+/// A server whose discovery document names the keys of a URL, and that has the keys.
+async fn issuer_with(
+    authority: &Authority,
+    keys_at: impl FnOnce(SocketAddr) -> String,
+    bad: bool,
+) -> (Server, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, asked) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let issuer = format!("https://{address}/realm");
+    let named = if bad { format!("{issuer}/") } else { issuer.clone() };
+    let document = format!("{{\"issuer\": \"{named}\", \"jwks_uri\": \"{}\"}}", keys_at(address));
+    let (tls, all) = (TlsAcceptor::from(Arc::new(authority.server("127.0.0.1"))), Arc::clone(&asked));
+    let task = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = tls.accept(stream).await else { continue };
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap();
+            let at_document = head.starts_with("GET /realm/.well-known/openid-configuration HTTP/1.1\r\n");
+            all.lock().unwrap().push(head);
+            let body = if at_document { document.clone() } else { Signer::new().jwks() };
+            drop(answered(&mut stream, &ok("", &body)).await);
+        }
+    });
+    (Server { address, asked, task }, issuer)
+}
+
+fn discovered(issuer: &str, authority: &Authority, bearer: Option<PathBuf>) -> Source {
+    let mut source = Source::discovered(issuer, Some(authority.file("ca.pem")), bearer).unwrap();
+    source.within = Duration::from_mins(1);
+    source
+}
+
+#[tokio::test]
+async fn keys_are_found_by_the_discovery_document_of_each_fetch() {
+    let authority = Authority::new();
+    let (server, issuer) = issuer_with(&authority, |address| format!("https://{address}/keys"), false).await;
+    let source = discovered(&issuer, &authority, Some(authority.with("bearer", "secret-1")));
+    for fetches in [1, 2] {
+        assert_eq!(source.keys().await.unwrap().count(), 3);
+        let asked = server.asked();
+        assert_eq!(asked.len(), 2 * fetches, "the document, and the keys: {asked:?}");
+        assert!(
+            asked.iter().all(|head| head.contains("\r\nauthorization: Bearer secret-1\r\n")),
+            "{asked:?}"
+        );
+    }
+    let (_server, issuer) = issuer_with(&authority, |address| format!("https://{address}/keys"), true).await;
+    let error = discovered(&issuer, &authority, None).keys().await.unwrap_err();
+    assert!(
+        error.contains("/realm/.well-known/openid-configuration: it is the discovery document of another"),
+        "{error}"
+    );
+    let (_server, issuer) = issuer_with(&authority, |address| format!("http://{address}/keys"), false).await;
+    let error = discovered(&issuer, &authority, None).keys().await.unwrap_err();
+    assert!(error.contains("the URL of a JWKS must be https://"), "{error}");
+}
+
+/// A document may name any server: it gets no token that is meant for the issuer.
+#[tokio::test]
+async fn another_server_than_the_issuers_gets_no_bearer_token() {
+    let authority = Authority::new();
+    let keys = Server::new(authority.server("127.0.0.1"), Some(ok("", &Signer::new().jwks()))).await;
+    let url = format!("https://{}/keys", keys.address);
+    let (server, issuer) = issuer_with(&authority, |_| url, false).await;
+    let source = discovered(&issuer, &authority, Some(authority.with("bearer", "secret-1")));
+    assert_eq!(source.keys().await.unwrap().count(), 3);
+    assert!(server.asked()[0].contains("secret-1"), "the issuer itself gets it");
+    let asked = keys.asked();
+    assert!(asked.len() == 1 && !asked[0].contains("authorization"), "{asked:?}");
 }

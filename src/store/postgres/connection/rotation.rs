@@ -23,9 +23,9 @@ use crate::store::postgres::connection::opener::Opener;
 use crate::store::postgres::connection::session::PgSession;
 use crate::store::{
     Choose, Completion, Created, Done, DueCounts, DueLook, EffectiveRetention, Entries, EntryWithMessage,
-    Erased, Found, HandedOut, HoldBook, Inbox, Inserted, KeptMessage, LeftAlone, Loaded, MessagePlace,
-    OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session,
-    StoreError, Upkeep, Write, WriteResult,
+    Erased, EventDigests, Found, HandedOut, HoldBook, Inbox, Inserted, KeptMessage, LeftAlone, Loaded,
+    MessagePlace, OffsetRaise, Operators, PartDigests, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica,
+    Session, StoreError, Upkeep, Write, WriteResult,
 };
 
 /// Bounds the opening of the new session, whatever the store does meanwhile.
@@ -192,9 +192,10 @@ delegate! {
         fn purge_status(left_alone: &LeftAlone, due_max: usize) -> (Reading, PurgeStatus);
         fn change(write: &Write, event: &AuditEvent) -> WriteResult;
         fn raise_token_offset(raise: OffsetRaise, event: &AuditEvent) -> WriteResult;
-        fn import(entries: &[ImportedEntry], events: &[AuditEvent]) -> WriteResult;
+        fn write_entries(fresh: &[ImportedEntry], changed: &[Entry], events: &[AuditEvent]) -> WriteResult;
         fn count_redriven(consumer: &str, operation_id: &str) -> i64;
         fn part_digests(consumers: &[String], id: &str) -> PartDigests;
+        fn event_digests(stored_ids: &[String]) -> EventDigests;
         fn audited(consumer: &str, request_id: &str) -> Option<AuditEvent>;
         fn audit(listing: &AuditListing) -> Vec<AuditEvent>;
     }

@@ -72,6 +72,12 @@ impl Asked {
 pub(super) fn batch(method: &Method, items: &[Asked]) -> Option<Vec<u8>> {
     let settle = |asked: &Asked| proto::Settlement { action: Some(Action::Complete(asked.complete())) };
     let import = |asked: &Asked| proto::ImportedEntry { key: asked.key(), ..Default::default() };
+    let effect = |asked: &Asked| proto::ReconcileRow {
+        key: asked.key(),
+        at: Some(prost_types::Timestamp { seconds: 1_780_000_000, nanos: 0 }),
+        evidence: proto::EffectEvidence::Guard.into(),
+        ..Default::default()
+    };
     Some(match method.name.as_str() {
         "BatchClaim" => {
             proto::BatchClaimRequest { requests: items.iter().map(Asked::claim).collect() }.encode_to_vec()
@@ -89,6 +95,12 @@ pub(super) fn batch(method: &Method, items: &[Asked]) -> Option<Vec<u8>> {
             operation_id: fresh(),
             reason: "because".into(),
             entries: items.iter().map(import).collect(),
+        }
+        .encode_to_vec(),
+        "ReconcileEntries" => proto::ReconcileEntriesRequest {
+            reason: "because".into(),
+            dry_run: items.iter().any(|asked| asked.way == Way::DryRun),
+            rows: items.iter().map(effect).collect(),
         }
         .encode_to_vec(),
         _ => return None,
@@ -282,6 +294,10 @@ pub(super) fn items(method: &Method, answer: &Answer) -> Vec<(String, String)> {
                 items[usize::try_from(rejection.index).unwrap()] = said(rejection.rejected.as_ref());
             }
             items
+        }
+        "ReconcileEntries" => {
+            let answer = proto::ReconcileEntriesResponse::decode(bytes).unwrap();
+            answer.results.iter().map(|result| said(result.rejected.as_ref())).collect()
         }
         _ => vec![said(None)],
     }

@@ -213,14 +213,22 @@ async fn each_cell_of(world: World, people: Vec<Person>, methods: Vec<Method>) {
     let (mut wrong, mut refusals): (Vec<String>, BTreeMap<_, BTreeSet<String>>) = Default::default();
     let before = world.shown().await;
     for (cell, answer) in asked(&world, refused).await {
-        let (reason, _) = items(cell.method, &answer).swap_remove(0);
+        let (reason, text) = items(cell.method, &answer).swap_remove(0);
         if reason != cell.expected() {
             wrong.push(format!("{}: {reason:?}, not {:?}", cell.named(), cell.expected()));
         } else if reason == DENIED {
             // The only thing that may make a difference is whether all consumers were asked for.
             let all = scope(cell.method, cell.asked.way, &cell.asked.consumer) == Scope::All;
             let of = (cell.method.name.as_str(), cell.asked.way, cell.person.name.as_str(), all);
-            refusals.entry(of).or_default().insert(answer.seen());
+            // The refusal repeats the name that its caller has sent, and nothing else depends on the consumer.
+            let consumer = &cell.asked.consumer;
+            let of_any = text.contains("on any consumer");
+            if !(text.contains(&format!("{consumer:?}")) || all || of_any) {
+                wrong.push(format!("{}: {text:?} does not name the consumer", cell.named()));
+            }
+            let text = text.replace(&format!("{consumer:?}"), "CONSUMER");
+            refusals.entry((of, None)).or_default().insert(text);
+            refusals.entry((of, Some(consumer.clone()))).or_default().insert(answer.seen());
         }
     }
     assert!(wrong.is_empty(), "{} cells: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);

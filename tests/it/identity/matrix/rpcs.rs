@@ -126,6 +126,7 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("DeleteEntry", Consumer, &[Usual, InRun, ByHash]),
     ("RedriveEntries", Consumer, &[Usual, InRun, DryRun]),
     ("ImportEntries", Consumer, &[Usual]),
+    ("ReconcileEntries", Consumer, &[Usual, DryRun]),
     ("GetPolicy", Consumer, &[Usual]),
     ("ListPolicies", Nothing, &[Usual]),
     ("SetPolicy", Consumer, &[Usual, ValidateOnly]),
@@ -169,9 +170,8 @@ pub(super) fn ways(method: &Method) -> &'static [Way] {
 pub(super) fn names_an_entry(way: Way, method: &Method) -> bool {
     let by_key =
         row(method).1.contains(&InRun) && !matches!(method.name.as_str(), "ListEntries" | "RedriveEntries");
-    by_key
-        || matches!(&*method.name, "ImportEntries" | "Store" | "BatchStore" | "GetMessage")
-        || matches!(way, ByHash | ByKey)
+    let rows = ["ImportEntries", "ReconcileEntries", "Store", "BatchStore", "GetMessage"];
+    by_key || rows.contains(&method.name.as_str()) || matches!(way, ByHash | ByKey)
 }
 
 /// The right that a call needs.
@@ -209,7 +209,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [5, 5, 10, 14, 2],
+        [5, 5, 10, 15, 2],
         "claim, settle, read, admin and store, as the table of the contract has them"
     );
 }

@@ -45,7 +45,7 @@ def begin(
             world, "Claim", request, world.claim_budget + wait, world.call_timeout + wait
         )
     except CallFailed as error:
-        return _refused(error.failure)
+        return replace(_refused(error.failure), away=error.failure.away)
     verdict = answer.WhichOneof("verdict")
     # Rule 9: only this verdict with only this advice is a grant.
     if answer.advice != pb.ADVICE_PROCESS or verdict != "acquired":

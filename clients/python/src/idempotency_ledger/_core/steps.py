@@ -60,6 +60,11 @@ class Failure:
         """The identical request may be answered otherwise."""
         return self.unknown or self.retry_after is not None
 
+    @property
+    def away(self) -> bool:
+        """The ledger could not be reached, or could not serve. Any other error is an answer."""
+        return self.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+
     def advised(self) -> Advice:
         """The advice of the error; RETRY_LATER without one, and for one that this version does not know."""
         return next((known for known in Advice if self.reason and known.value == self.advice), Advice.RETRY_LATER)

@@ -43,6 +43,27 @@ class EntryOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ENTRY_ORDER_OLDEST_FIRST: _ClassVar[EntryOrder]
     ENTRY_ORDER_NEWEST_FIRST: _ClassVar[EntryOrder]
 
+class EffectEvidence(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EFFECT_EVIDENCE_UNSPECIFIED: _ClassVar[EffectEvidence]
+    EFFECT_EVIDENCE_GUARD: _ClassVar[EffectEvidence]
+    EFFECT_EVIDENCE_SPOOL: _ClassVar[EffectEvidence]
+    EFFECT_EVIDENCE_SPOOL_UNFINISHED: _ClassVar[EffectEvidence]
+
+class ReconcileOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECONCILE_OUTCOME_UNSPECIFIED: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_COMPLETED: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_RESOLVED: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_PARKED: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_CONFIRMED: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_DOUBLED: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_NOT_NOW: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_CONTRADICTS: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_MISMATCH: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_KNOWN: _ClassVar[ReconcileOutcome]
+    RECONCILE_OUTCOME_RETENTION_OVER: _ClassVar[ReconcileOutcome]
+
 class FingerprintMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FINGERPRINT_MODE_UNSPECIFIED: _ClassVar[FingerprintMode]
@@ -90,6 +111,21 @@ ENTRY_CHANGE_DELETE: EntryChange
 ENTRY_ORDER_UNSPECIFIED: EntryOrder
 ENTRY_ORDER_OLDEST_FIRST: EntryOrder
 ENTRY_ORDER_NEWEST_FIRST: EntryOrder
+EFFECT_EVIDENCE_UNSPECIFIED: EffectEvidence
+EFFECT_EVIDENCE_GUARD: EffectEvidence
+EFFECT_EVIDENCE_SPOOL: EffectEvidence
+EFFECT_EVIDENCE_SPOOL_UNFINISHED: EffectEvidence
+RECONCILE_OUTCOME_UNSPECIFIED: ReconcileOutcome
+RECONCILE_OUTCOME_COMPLETED: ReconcileOutcome
+RECONCILE_OUTCOME_RESOLVED: ReconcileOutcome
+RECONCILE_OUTCOME_PARKED: ReconcileOutcome
+RECONCILE_OUTCOME_CONFIRMED: ReconcileOutcome
+RECONCILE_OUTCOME_DOUBLED: ReconcileOutcome
+RECONCILE_OUTCOME_NOT_NOW: ReconcileOutcome
+RECONCILE_OUTCOME_CONTRADICTS: ReconcileOutcome
+RECONCILE_OUTCOME_MISMATCH: ReconcileOutcome
+RECONCILE_OUTCOME_KNOWN: ReconcileOutcome
+RECONCILE_OUTCOME_RETENTION_OVER: ReconcileOutcome
 FINGERPRINT_MODE_UNSPECIFIED: FingerprintMode
 FINGERPRINT_MODE_VERIFY: FingerprintMode
 FINGERPRINT_MODE_IGNORE: FingerprintMode
@@ -551,6 +587,46 @@ class ImportRejection(_message.Message):
     index: int
     rejected: _ledger_pb2.Rejected
     def __init__(self, index: _Optional[int] = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ...) -> None: ...
+
+class ReconcileEntriesRequest(_message.Message):
+    __slots__ = ("reason", "dry_run", "rows")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    dry_run: bool
+    rows: _containers.RepeatedCompositeFieldContainer[ReconcileRow]
+    def __init__(self, reason: _Optional[str] = ..., dry_run: bool = ..., rows: _Optional[_Iterable[_Union[ReconcileRow, _Mapping]]] = ...) -> None: ...
+
+class ReconcileRow(_message.Message):
+    __slots__ = ("key", "at", "evidence", "result", "fingerprint")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    key: _ledger_pb2.EntryKey
+    at: _timestamp_pb2.Timestamp
+    evidence: EffectEvidence
+    result: bytes
+    fingerprint: bytes
+    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., evidence: _Optional[_Union[EffectEvidence, str]] = ..., result: _Optional[bytes] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
+
+class ReconcileEntriesResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ReconcileResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[ReconcileResult, _Mapping]]] = ...) -> None: ...
+
+class ReconcileResult(_message.Message):
+    __slots__ = ("outcome", "retry_after", "rejected")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    outcome: ReconcileOutcome
+    retry_after: _duration_pb2.Duration
+    rejected: _ledger_pb2.Rejected
+    def __init__(self, outcome: _Optional[_Union[ReconcileOutcome, str]] = ..., retry_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ...) -> None: ...
 
 class AuditEvent(_message.Message):
     __slots__ = ("request_id", "at", "actor", "action", "consumer", "key_hash", "reason", "before_json", "after_json")

@@ -81,6 +81,11 @@ class AdminServiceStub(object):
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ImportEntriesRequest.SerializeToString,
                 response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ImportEntriesResponse.FromString,
                 )
+        self.ReconcileEntries = channel.unary_unary(
+                '/idempotency.ledger.v1.AdminService/ReconcileEntries',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ReconcileEntriesRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ReconcileEntriesResponse.FromString,
+                )
         self.GetPolicy = channel.unary_unary(
                 '/idempotency.ledger.v1.AdminService/GetPolicy',
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GetPolicyRequest.SerializeToString,
@@ -332,6 +337,29 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReconcileEntries(self, request, context):
+        """ReconcileEntries brings in effects that happened without a claim while the ledger could not be reached: rows of a
+        guard table, or of a spool that a package wrote. Each row is decided on its entry as it is now, by the table of
+        docs/contract.md, section 6. All changes of one request are written together, each with its audit event: the
+        request_id of the event is `reconcile/` and the UUIDv5 of key and instant. So a repeat, or the same row in another
+        request, changes nothing and is answered KNOWN.
+
+        With `dry_run` it decides in the same way and writes nothing. It then needs the right `admin`, too.
+
+        A request has one of the server's five places for imports and bulk redrives while it is carried out; a dry run has
+        one of the two places of dry runs (RedriveEntries).
+
+        Its own errors: STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; TOO_MANY_ITEMS (also of more than 1,000 rows); OVERLOADED
+        (also where this principal has 64 imports and bulk redrives open on the server; where 256 requests of all
+        principals wait for a place, or none was free for 10 seconds; or where the rows lose too often against claims).
+        Nothing of such a request was changed. A row that cannot be reconciled is refused in the answer, with its own
+        `rejected`: INVALID_FIELD (of this row; also for another row with the same key and instant); CONSUMER_NOT_ALLOWED;
+        KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (another session of the store has locked its row).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetPolicy(self, request, context):
         """GetPolicy shows the policy that is in force for a consumer, and where it comes from.
 
@@ -562,6 +590,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ImportEntries,
                     request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ImportEntriesRequest.FromString,
                     response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ImportEntriesResponse.SerializeToString,
+            ),
+            'ReconcileEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReconcileEntries,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ReconcileEntriesRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ReconcileEntriesResponse.SerializeToString,
             ),
             'GetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.GetPolicy,
@@ -827,6 +860,23 @@ class AdminService(object):
         return grpc.experimental.stream_stream(request_iterator, target, '/idempotency.ledger.v1.AdminService/ImportEntries',
             idempotency_dot_ledger_dot_v1_dot_admin__pb2.ImportEntriesRequest.SerializeToString,
             idempotency_dot_ledger_dot_v1_dot_admin__pb2.ImportEntriesResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ReconcileEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.AdminService/ReconcileEntries',
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.ReconcileEntriesRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.ReconcileEntriesResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -2210,7 +2210,8 @@ export enum ParkCause {
   LEASE_EXPIRED = 2,
 
   /**
-   * A lease ran out after its holder had announced that the effect was about to start.
+   * A lease ran out after its holder had announced that the effect was about to start; or a spool has the beginning of
+   * an effect without its end (ReconcileEntries).
    *
    * @generated from enum value: PARK_CAUSE_EFFECT_UNKNOWN = 3;
    */

@@ -39,7 +39,8 @@ public enum ParkCause
   PARK_CAUSE_LEASE_EXPIRED(2),
   /**
    * <pre>
-   * A lease ran out after its holder had announced that the effect was about to start.
+   * A lease ran out after its holder had announced that the effect was about to start; or a spool has the beginning of
+   * an effect without its end (ReconcileEntries).
    * </pre>
    *
    * <code>PARK_CAUSE_EFFECT_UNKNOWN = 3;</code>
@@ -90,7 +91,8 @@ public enum ParkCause
   public static final int PARK_CAUSE_LEASE_EXPIRED_VALUE = 2;
   /**
    * <pre>
-   * A lease ran out after its holder had announced that the effect was about to start.
+   * A lease ran out after its holder had announced that the effect was about to start; or a spool has the beginning of
+   * an effect without its end (ReconcileEntries).
    * </pre>
    *
    * <code>PARK_CAUSE_EFFECT_UNKNOWN = 3;</code>
