@@ -4,11 +4,20 @@ use clap::Subcommand;
 
 use super::client::{Admin, Client};
 use super::problem::{Exit, Problem};
-use super::table::Table;
+use super::table::{Column, Table};
 use super::text::{clean, when};
 use crate::proto;
 
 const PAGE: i32 = 500;
+
+const COLUMNS: [Column; 6] = [
+    Column::whole("WHEN"),
+    Column::name("ACTOR").left_out(3),
+    Column::whole("ACTION"),
+    Column::name("CONSUMER").left_out(2),
+    Column::whole("KEY HASH").left_out(1),
+    Column::text("REASON"),
+];
 
 /// The commands.
 #[derive(Subcommand)]
@@ -66,8 +75,10 @@ impl Command {
             page.events.truncate(limit - printed);
             more = cut || !page.next_page_token.is_empty();
             request.page_token = page.next_page_token;
-            let headings = ["WHEN", "ACTOR", "ACTION", "CONSUMER", "KEY HASH", "REASON"];
-            let mut table = if printed == 0 { Table::new(&headings) } else { Table::bare() };
+            let mut table = Table::of(&COLUMNS);
+            if printed > 0 {
+                table = table.without_headings();
+            }
             printed += page.events.len();
             for event in &page.events {
                 if output.json() {

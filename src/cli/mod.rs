@@ -24,6 +24,8 @@ mod replay;
 mod retention;
 pub(crate) mod retry;
 mod rights;
+#[cfg(test)]
+mod screens;
 mod stderr;
 pub(crate) mod table;
 pub(crate) mod text;

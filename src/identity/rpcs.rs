@@ -27,6 +27,7 @@ const ROWS: &[(&str, Right)] = &[
     ("BatchSettle", Right::Settle),
     ("GetEntry", Right::Read),
     ("ListEntries", Right::Read),
+    ("GroupEntries", Right::Read),
     ("SummarizeEntries", Right::Read),
     ("GetPolicy", Right::Read),
     ("ListPolicies", Right::Read),

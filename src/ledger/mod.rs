@@ -67,6 +67,7 @@ pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
 pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
 pub use self::operators::long::{OpenOperation, WorkPermit};
+pub use self::operators::open_entries::{EntryGroups, GroupCount, GroupKey, OpenPage, OpenPosition};
 pub(crate) use self::operators::read::SUMMARY_MAX;
 pub use self::operators::read::{Ages, CountScope, Page, Sought};
 pub use self::operators::redrive::{

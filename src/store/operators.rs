@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::{Found, StoreError};
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, Namespace, PurgeStatus,
-    Reading, RequestDigest, Span, Summary,
+    AuditEvent, AuditListing, Entry, EntryFilter, ImportedEntry, KeyHash, Listed, Listing, Namespace,
+    OpenConsumers, OpenRange, OpenRow, PurgeStatus, Reading, RequestDigest, Span, Summary,
 };
 
 /// Reads and changes of operators.
@@ -19,6 +19,23 @@ pub trait Operators: Send {
     /// Lists entries in one snapshot. Reads a bounded number of rows, so that a page may hold fewer entries than requested
     /// although there are more.
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError>;
+
+    /// Looks at the names of this many namespaces after this one, in order, for those that have entries in one of these states
+    /// other than COMPLETED, or `doubled` entries. Claims that are not in the index of open entries yet do not count.
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError>;
+
+    /// Reads a range of the index of open entries, newest first, with the errors of the entries.
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError>;
 
     /// Reads the names of the consumers that have entries, in order, after this one.
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;

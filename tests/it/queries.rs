@@ -2,6 +2,7 @@
 //! is not COMPLETED is counted exactly.
 
 mod marks;
+mod open;
 mod summaries;
 mod walks;
 

@@ -1,4 +1,4 @@
-//! The filter of entries: the flags shared by `entries list` and by `entries redrive` of many entries.
+//! The filter of entries: the flags shared by `entries list` and by the changes of many entries.
 
 use clap::Args;
 
@@ -35,6 +35,15 @@ pub(super) struct Filter {
     /// Only entries that were created at most this long ago
     #[arg(long, value_name = "DURATION")]
     newer_than: Option<DurationArg>,
+    /// Only open entries whose present or last claim has this owner
+    #[arg(long)]
+    owner: Option<String>,
+    /// Only open entries whose last error contains this text
+    #[arg(long, value_name = "TEXT")]
+    error_contains: Option<String>,
+    /// Only entries that were parked at most this long ago, and still are
+    #[arg(long, value_name = "DURATION")]
+    parked_since: Option<DurationArg>,
     /// Entries of this replay run, not live ones
     #[arg(long, value_name = "RUN")]
     pub(super) replay_run: Option<String>,
@@ -53,6 +62,9 @@ impl Filter {
             min_age: self.older_than.map(|age| duration(age.into())),
             max_age: self.newer_than.map(|age| duration(age.into())),
             replay_run: self.replay_run.clone().unwrap_or_default(),
+            owner: self.owner.clone().unwrap_or_default(),
+            error_contains: self.error_contains.clone().unwrap_or_default(),
+            parked_max_age: self.parked_since.map(|age| duration(age.into())),
         }
     }
 }

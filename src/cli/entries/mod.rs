@@ -21,7 +21,7 @@ use crate::proto::EntryKey;
 /// The commands.
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// List entries of a consumer
+    /// List entries, of one consumer or of all, or count them by error
     List(list::List),
     /// Show everything that is known of one entry, and what can be done with it
     Get(get::Get),

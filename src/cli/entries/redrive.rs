@@ -16,7 +16,7 @@ pub(in crate::cli) struct Redrive {
     /// The key of one entry; or name many by --consumer and --state
     #[arg(num_args = 3, value_names = ["CONSUMER", "SOURCE", "ID"], required_unless_present = "consumer",
         conflicts_with_all = ["consumer", "source", "id_prefix", "state", "cause", "expired", "older_than",
-            "newer_than", "dry_run", "rate", "max", "operation_id"])]
+            "newer_than", "owner", "error_contains", "parked_since", "dry_run", "rate", "max", "operation_id"])]
     key: Vec<String>,
     #[command(flatten)]
     args: EntryChangeArgs,

@@ -13,6 +13,8 @@ mod warned;
 
 use clap::Subcommand;
 
+pub(in crate::cli) use self::show::all;
+
 use super::client::Client;
 use super::problem::{Exit, Problem};
 

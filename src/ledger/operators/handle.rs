@@ -1,5 +1,7 @@
 //! The operators' handle.
 
+mod open_entries;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,6 +5,7 @@ pub(super) mod count_entries;
 pub(super) mod handle;
 pub(super) mod import;
 pub(super) mod long;
+pub(super) mod open_entries;
 mod operation;
 mod operator_task;
 mod places;

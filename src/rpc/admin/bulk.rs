@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
-use super::entries;
+use super::entries::{self, Selects};
 use crate::domain::{Import, Key, Reason, Rejection, Violation};
 use crate::ledger::{
     ImportOrder, ImportOutcome, ImportOutcomes, OpenOperation, Operators, RedriveEvent, RedriveOrder,
@@ -41,7 +41,7 @@ pub(super) fn redrive(
     limits: &Limits,
 ) -> Result<RedriveOrder, Rejection> {
     let mut fields = FieldChecks::new(limits);
-    let (filter, ages) = entries::filter(&mut fields, request.filter.as_ref(), limits);
+    let (filter, ages) = entries::filter(&mut fields, request.filter.as_ref(), limits, Selects::One);
     let given = request.filter.as_ref().map_or(&[][..], |filter| filter.states.as_slice());
     if given.is_empty() {
         fields.wrong("filter.states", "is empty: name the states to redrive, such as PARKED");
@@ -85,6 +85,14 @@ pub(super) fn redrive(
     });
     if let Some(run) = Some(&filter.replay_run).filter(|run| !run.is_empty()) {
         asked["replay_run"] = run.as_str().into();
+    }
+    for (name, text) in [("owner", &filter.owner), ("error_contains", &filter.error)] {
+        if !text.is_empty() {
+            asked[name] = text.as_str().into();
+        }
+    }
+    if let Some(age) = ages.parked_max {
+        asked["parked_max_age_us"] = age.micros().into();
     }
     fields.finish(|| RedriveOrder {
         filter,

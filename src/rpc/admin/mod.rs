@@ -3,6 +3,7 @@
 mod bulk;
 mod changes;
 mod entries;
+mod groups;
 mod holds;
 mod page_token;
 pub(super) mod policies;
@@ -49,6 +50,11 @@ impl AdminRpc {
         let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
         Ok((entry, carried.replayed))
     }
+}
+
+/// Whether the caller may make a call that names this consumer, or all if the name is empty.
+fn allowed_on(caller: &AuthenticatedCaller, consumer: &str) -> Result<(), Rejection> {
+    if consumer.is_empty() { caller.allowed_everywhere() } else { caller.allowed(consumer) }
 }
 
 /// The response of a call that was carried out, or the status of its refusal.

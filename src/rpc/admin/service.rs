@@ -3,7 +3,8 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    AdminRpc, answered, bulk, changes, entries, holds, policies, replays, retention, summary, token_offset,
+    AdminRpc, allowed_on, answered, bulk, changes, entries, groups, holds, policies, replays, retention, summary,
+    token_offset,
 };
 use crate::identity::{Right, Whose};
 use crate::ledger::{CountScope, HoldResult, Sought, redrive_all};
@@ -47,9 +48,21 @@ impl AdminService for AdminRpc {
         answered(async {
             let query = entries::Query::of(request.get_ref(), &self.limits)?;
             let caller = auth::caller(request.extensions())?;
-            caller.allowed(query.consumer())?;
-            let page = query.run(&self.operators(caller)).await?;
-            Ok(page)
+            allowed_on(caller, query.consumer())?;
+            query.run(&self.operators(caller)).await
+        })
+        .await
+    }
+
+    async fn group_entries(
+        &self,
+        request: Request<proto::GroupEntriesRequest>,
+    ) -> Result<Response<proto::GroupEntriesResponse>, Status> {
+        answered(async {
+            let query = groups::Query::of(request.get_ref(), &self.limits)?;
+            let caller = auth::caller(request.extensions())?;
+            allowed_on(caller, query.consumer())?;
+            query.run(&self.operators(caller)).await
         })
         .await
     }
@@ -376,15 +389,7 @@ impl AdminService for AdminRpc {
             let asked = request.get_ref();
             let query = changes::audit(asked, &self.limits)?;
             let caller = auth::caller(request.extensions())?;
-            match asked
-                .key
-                .as_ref()
-                .map(|key| &key.consumer)
-                .or(Some(&asked.consumer).filter(|name| !name.is_empty()))
-            {
-                Some(consumer) => caller.allowed(consumer)?,
-                None => caller.allowed_everywhere()?,
-            }
+            allowed_on(caller, asked.key.as_ref().map_or(&asked.consumer, |key| &key.consumer))?;
             let events = self.operators(caller).audit(query.listing.clone()).await;
             Ok(query.page(events?))
         })

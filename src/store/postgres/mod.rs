@@ -10,6 +10,7 @@ mod holds;
 mod listing;
 pub(super) mod migrate;
 mod names;
+mod open_entries;
 mod operators;
 mod owner;
 mod policies;

@@ -6,8 +6,9 @@ use sqlx::Row as _;
 use super::errors::of_sqlx;
 use super::{PgSession, audit, column};
 use crate::domain::{
-    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
-    PurgeWorker, Reading, RequestDigest, Span, StoreTime, Summary,
+    AuditEvent, AuditListing, AuditOf, Entry, EntryFilter, ImportedEntry, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PurgeStatus, PurgeWorker, Reading, RequestDigest, Span, StoreTime,
+    Summary,
 };
 use crate::store::records::{AuditRow, WorkerRow};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
@@ -66,6 +67,24 @@ impl Operators for PgSession {
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         self.list_entries(listing).await
+    }
+
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError> {
+        self.find_open(after, states, doubled, names).await
+    }
+
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError> {
+        self.read_open(range, filter).await
     }
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {

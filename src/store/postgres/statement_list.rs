@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use super::statements as sql;
 use super::{
-    audit, counting, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep,
+    audit, counting, entry_statements, holds, listing, names, open_entries, operators, policies, purge, replays,
+    upkeep,
 };
 use crate::store::postgres::connection::orphans;
 
@@ -35,6 +36,9 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         listing::LIST_OPEN_NEWEST,
         listing::LIST_DOUBLED_OLDEST,
         listing::LIST_DOUBLED_NEWEST,
+        open_entries::OPEN_CONSUMERS,
+        open_entries::DOUBLED_CONSUMERS,
+        open_entries::OPEN_ROWS,
         counting::CONSUMERS,
         counting::SUMMARY,
         counting::DOUBLED,

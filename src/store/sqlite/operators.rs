@@ -11,11 +11,12 @@ use super::entries::{delete, delete_unreadable, insert, load, replace};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::listing;
+use super::open_entries;
 use super::names::learn_names;
 use super::one_trip::Mode;
 use crate::domain::{
-    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
-    PurgeWorker, Reading, StoreTime, Summary,
+    AuditEvent, AuditListing, AuditOf, Entry, EntryFilter, ImportedEntry, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PurgeStatus, PurgeWorker, Reading, StoreTime, Summary,
 };
 use crate::store::columns::Row;
 use crate::store::dictionary::Dictionary;
@@ -60,6 +61,32 @@ impl Operators for SqliteSession {
             Box::pin(listing::list(connection, dictionary, reading, listing))
         });
         Ok(self.file.look(work).await?.1)
+    }
+
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError> {
+        let (after, states) = (after.to_owned(), states.to_vec());
+        let work: Work<OpenConsumers> = Box::new(move |connection, _, _| {
+            Box::pin(open_entries::find_open(connection, after, states, doubled, names))
+        });
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError> {
+        let (range, filter) = (range.clone(), filter.clone());
+        let work: Work<Vec<OpenRow>> = Box::new(move |connection, _, reading| {
+            Box::pin(open_entries::read_open(connection, reading, range, filter))
+        });
+        self.file.look(work).await
     }
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use super::one_trip::RowStatement;
 use super::statements as sql;
 use super::{
-    audit, counting, entry_statements, holds, listing, names, operators, policies, purge, replays, upkeep,
+    audit, counting, entry_statements, holds, listing, names, open_entries, operators, policies, purge, replays,
+    upkeep,
 };
 
 /// See the module.
@@ -45,6 +46,9 @@ const ALONE: &[&str] = &[
     listing::LIST_OPEN_NEWEST,
     listing::LIST_DOUBLED_OLDEST,
     listing::LIST_DOUBLED_NEWEST,
+    open_entries::OPEN_CONSUMERS,
+    open_entries::DOUBLED_CONSUMERS,
+    listing::OPEN_ROWS,
     counting::CONSUMERS,
     counting::SUMMARY,
     counting::DOUBLED,

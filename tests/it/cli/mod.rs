@@ -23,6 +23,7 @@ mod searches;
 mod tls;
 mod tokens;
 mod trial;
+mod whole;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use idempotency_ledger::domain::{
-    AuditEvent, AuditListing, Entry, Hold, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, EntryFilter, Hold, ImportedEntry, Key, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, ReplayRun, Span,
+    StoreTime, Summary,
 };
 use idempotency_ledger::store::{
     Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, Inserted, LeftAlone,
@@ -238,6 +239,24 @@ impl Operators for FaultySession {
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         self.inner.operators().list(listing).await
+    }
+
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError> {
+        self.inner.operators().open_consumers(after, states, doubled, names).await
+    }
+
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError> {
+        self.inner.operators().open_rows(range, filter).await
     }
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {

@@ -52,7 +52,7 @@ pub(super) async fn ask(
     let named = if way == Way::All { String::new() } else { consumer.to_owned() };
     let validate_only = way == Way::ValidateOnly;
     let filter = Some(proto::EntryFilter {
-        consumer: consumer.to_owned(),
+        consumer: named.clone(),
         states: vec![proto::EntryState::Parked.into()],
         replay_run: replay_run.clone(),
         ..Default::default()
@@ -115,6 +115,9 @@ pub(super) async fn ask(
         "GetEntry" => why(send!(admin.get_entry(proto::GetEntryRequest { key, key_hash: String::new() }))),
         "ListEntries" => {
             why(send!(admin.list_entries(proto::ListEntriesRequest { filter, ..Default::default() })))
+        }
+        "GroupEntries" => {
+            why(send!(admin.group_entries(proto::GroupEntriesRequest { filter, maximum: 0 })))
         }
         "SummarizeEntries" => {
             let request =

@@ -35,7 +35,7 @@ const PEOPLE: &[(&str, &[(&str, &str)])] = &[
 
 /// The RPCs whose keys, or whose filter, may be of a replay run: rights go by the consumer without its run. An import is
 /// never of a run.
-const OF_A_RUN: [&str; 17] = [
+const OF_A_RUN: [&str; 18] = [
     "Claim",
     "BatchClaim",
     "Lookup",
@@ -47,6 +47,7 @@ const OF_A_RUN: [&str; 17] = [
     "BatchSettle",
     "GetEntry",
     "ListEntries",
+    "GroupEntries",
     "SummarizeEntries",
     "RedriveEntry",
     "ParkEntry",
@@ -70,7 +71,7 @@ fn needs(rpc: Rpc, way: Way) -> Right {
         "Claim" | "BatchClaim" | "Lookup" | "BatchLookup" => Right::Claim,
         "Renew" | "Complete" | "Fail" | "Release" | "BatchSettle" => Right::Settle,
         name if way == Way::ValidateOnly
-            || ["Get", "List", "Summarize"].iter().any(|verb| name.starts_with(verb)) =>
+            || ["Get", "Group", "List", "Summarize"].iter().any(|verb| name.starts_with(verb)) =>
         {
             Right::Read
         }
@@ -115,9 +116,8 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
         let mut ways = vec![Way::Usual];
         ways.extend(match rpc.name {
             "SetPolicy" | "RaiseTokenOffset" => Some(Way::ValidateOnly),
-            "SummarizeEntries" | "ListAuditEvents" | "HoldConsumers" | "ResumeConsumers" | "ListHolds" => {
-                Some(Way::All)
-            }
+            "ListEntries" | "GroupEntries" | "SummarizeEntries" | "ListAuditEvents" | "HoldConsumers"
+            | "ResumeConsumers" | "ListHolds" => Some(Way::All),
             "GetEntry" => Some(Way::ByHash),
             _ => None,
         });
@@ -128,7 +128,7 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
             }
         }
     }
-    assert_eq!(rows.len(), (32 + 8 + OF_A_RUN.len()) * PEOPLE.len() * 2);
+    assert_eq!(rows.len(), (33 + 10 + OF_A_RUN.len()) * PEOPLE.len() * 2);
     let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
         may(person, rpc.name, needs(rpc, way), whose(rpc.name, way, consumer))
     });

@@ -132,8 +132,12 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         states: vec![proto::EntryState::Parked.into()],
         causes: vec![proto::ParkCause::Consumer.into()],
         min_age: second,
+        owner: "worker".into(),
+        error_contains: "poison".into(),
+        parked_max_age: second,
         ..Default::default()
     };
+    let group = proto::GroupEntriesRequest { filter: Some(parked.clone()), maximum: 3 };
     let many = proto::RedriveEntriesRequest {
         filter: Some(parked),
         operation_id: "many".into(),
@@ -207,6 +211,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("LedgerService/BatchSettle", vec![proto::BatchSettleRequest { settlements }.encode_to_vec()]),
         ("AdminService/GetEntry", vec![proto::GetEntryRequest { key, ..Default::default() }.encode_to_vec()]),
         ("AdminService/ListEntries", vec![list.encode_to_vec()]),
+        ("AdminService/GroupEntries", vec![group.encode_to_vec()]),
         ("AdminService/SummarizeEntries", vec![proto::SummarizeEntriesRequest::default().encode_to_vec()]),
         ("AdminService/ListAuditEvents", vec![audit.encode_to_vec()]),
         ("AdminService/SetPolicy", vec![policy.encode_to_vec()]),

@@ -16,8 +16,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Hold, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, EntryFilter, Hold, ImportedEntry, Key, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, ReplayRun, Span,
+    StoreTime, Summary,
 };
 use crate::store::postgres::connection::opener::Opener;
 use crate::store::postgres::connection::session::PgSession;
@@ -182,6 +183,8 @@ delegate! {
     Operators {
         fn load_by_hash(hash: KeyHash) -> (Reading, Found);
         fn list(listing: &Listing) -> Listed;
+        fn open_consumers(after: &str, states: &[i16], doubled: bool, names: usize) -> OpenConsumers;
+        fn open_rows(range: &OpenRange, filter: &EntryFilter) -> (Reading, Vec<OpenRow>);
         fn consumers(after: &str, limit: usize) -> Vec<String>;
         fn summary(consumers: &[(String, Option<i32>)], most: i64) -> Summary;
         fn purge_status(left_alone: &LeftAlone, due_max: usize) -> (Reading, PurgeStatus);

@@ -115,6 +115,7 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
         }
         "GetEntry" => proto::GetEntryRequest { key, key_hash: String::new() }.encode_to_vec(),
         "ListEntries" => proto::ListEntriesRequest { filter, ..Default::default() }.encode_to_vec(),
+        "GroupEntries" => proto::GroupEntriesRequest { filter, maximum: 0 }.encode_to_vec(),
         "SummarizeEntries" => {
             proto::SummarizeEntriesRequest { consumer, ..Default::default() }.encode_to_vec()
         }

@@ -114,7 +114,8 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("Lookup", Consumer, &[Usual, InRun]),
     ("BatchLookup", Consumer, &[Usual, InRun]),
     ("GetEntry", Consumer, &[Usual, InRun, ByHash]),
-    ("ListEntries", Consumer, &[Usual, InRun]),
+    ("ListEntries", ConsumerOrAll, &[Usual, InRun]),
+    ("GroupEntries", ConsumerOrAll, &[Usual, InRun]),
     ("SummarizeEntries", ConsumerOrAll, &[Usual]),
     ("RedriveEntry", Consumer, &[Usual, InRun]),
     ("ParkEntry", Consumer, &[Usual, InRun]),
@@ -164,7 +165,7 @@ pub(super) fn ways(method: &Method) -> &'static [Way] {
 /// Whether the answer depends on the id of an entry.
 pub(super) fn names_an_entry(way: Way, method: &Method) -> bool {
     let by_key =
-        row(method).1.contains(&InRun) && !matches!(method.name.as_str(), "ListEntries" | "RedriveEntries");
+        row(method).1.contains(&InRun) && !matches!(method.name.as_str(), "ListEntries" | "GroupEntries" | "RedriveEntries");
     by_key || method.name == "ImportEntries" || matches!(way, ByHash | ByKey)
 }
 
@@ -183,7 +184,7 @@ pub(super) fn scope(method: &Method, way: Way, consumer: &str) -> Scope {
     match (row(method).0, consumer) {
         _ if way == ByHash => Scope::All,
         (Nothing, _) => Scope::All,
-        (ConsumerOrAll, "") if way != ByKey => Scope::All,
+        (ConsumerOrAll, "") if !matches!(way, ByKey | InRun) => Scope::All,
         (PrefixOrAll, "") => Scope::All,
         (Consumer | ConsumerOrAll | Prefix, "") => Scope::Invalid,
         (Prefix | PrefixOrAll, _) => Scope::Prefix,
@@ -202,7 +203,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [4, 5, 10, 13],
+        [4, 5, 11, 13],
         "claim, settle, read and admin, as the table of the contract has them"
     );
 }
