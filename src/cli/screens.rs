@@ -28,8 +28,8 @@ pub(super) fn check(name: &str, screen: impl Fn(Output) -> Vec<String>) {
             assert!(fits, "{name} at {columns} columns: {line}");
             assert!(!line.contains('\u{1b}'), "{name} at {columns} columns has colours: {line}");
         }
-        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join(format!("src/cli/screens/{name}-{columns}.txt"));
+        let file =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/cli/screens/{name}-{columns}.txt"));
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         if std::env::var_os("LEDGER_PRINT_DOCS").is_some() {
             fs::write(&file, &text).unwrap();

@@ -59,7 +59,9 @@ pub use policy::{
     Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError, ReplayMode,
 };
 pub use read::{
-    AuditEvent, AuditListing, AuditOf, ClockLimits, Count, EntryFilter, Expired, Listed, ListedRow, Listing, NameCounts, OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary, TOKEN_CLOCK_MAX,
+    AuditEvent, AuditListing, AuditOf, ClockLimits, Count, EntryFilter, Expired, Listed, ListedRow, Listing,
+    NameCounts, OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary,
+    TOKEN_CLOCK_MAX,
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
 pub use replay::{ReplayRun, RunMode, Standing};

@@ -13,7 +13,7 @@ pub struct Rpc {
     pub streams: bool,
 }
 
-const STREAMS: [&str; 2] = ["RedriveEntries", "ImportEntries"];
+const STREAMS: [&str; 4] = ["RedriveEntries", "ParkEntries", "ResolveEntries", "ImportEntries"];
 
 const ROWS: &[(&str, Right)] = &[
     ("Claim", Right::Claim),
@@ -41,6 +41,8 @@ const ROWS: &[(&str, Right)] = &[
     ("ResolveEntry", Right::Admin),
     ("DeleteEntry", Right::Admin),
     ("RedriveEntries", Right::Admin),
+    ("ParkEntries", Right::Admin),
+    ("ResolveEntries", Right::Admin),
     ("ImportEntries", Right::Admin),
     ("SetPolicy", Right::Admin),
     ("DeletePolicy", Right::Admin),

@@ -78,9 +78,14 @@ pub trait Operators: Send {
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError>;
 
-    /// Counts the audit events of an operation for a consumer: one for each entry that it redrove. The request id of such an
+    /// Counts the audit events of an operation for a consumer with this action: one for each entry that it changed. The request id of such an
     /// event is the operation's id, a slash, and the hash of the entry's key; it is stored with the consumer before it.
-    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError>;
+    async fn count_changed(
+        &mut self,
+        consumer: &str,
+        operation_id: &str,
+        action: &str,
+    ) -> Result<i64, StoreError>;
 
     /// The digest of one audit event of an operation's parts, for each of these consumers that has an event; `None` if its
     /// digest was not kept. At most [`ROWS_MAX`](super::ROWS_MAX) consumers.

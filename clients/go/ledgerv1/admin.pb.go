@@ -1068,10 +1068,11 @@ func (x *GetEntryResponse) GetPolicyVersionInForce() int32 {
 	return 0
 }
 
-// EntryFilter selects entries of one consumer: those that match every field that is set.
+// EntryFilter selects entries: those that match every field that is set.
 type EntryFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The consumer. Required; at most 128 bytes.
+	// The consumer; at most 128 bytes. Required, except by ListEntries and GroupEntries: empty there means all consumers, and then
+	// `replay_run` must be empty, and `states` must not name COMPLETED.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// Only entries of this source. Empty: all.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
@@ -1092,7 +1093,16 @@ type EntryFilter struct {
 	// Only entries of this replay run, at most 64 bytes. Empty: only live ones.
 	ReplayRun string `protobuf:"bytes,9,opt,name=replay_run,json=replayRun,proto3" json:"replay_run,omitempty"`
 	// Only entries whose effect is `doubled`. They have an index: a page reads them alone.
-	Doubled       bool `protobuf:"varint,10,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	Doubled bool `protobuf:"varint,10,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	// Only entries whose present or last claim has this owner; at most 128 bytes. Empty: all. With it, and with the two fields
+	// below, `states` must not name COMPLETED; where it is empty, it means all other states. A server that does not know
+	// GroupEntries ignores these three fields.
+	Owner string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Only entries whose last error contains this text, compared byte by byte; at most 256 bytes. Empty: all.
+	ErrorContains string `protobuf:"bytes,12,opt,name=error_contains,json=errorContains,proto3" json:"error_contains,omitempty"`
+	// Only entries that were parked at most this long ago, up to 10,000 days, and still are. The first page fixes the instant that
+	// it means.
+	ParkedMaxAge  *durationpb.Duration `protobuf:"bytes,13,opt,name=parked_max_age,json=parkedMaxAge,proto3" json:"parked_max_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1197,7 +1207,28 @@ func (x *EntryFilter) GetDoubled() bool {
 	return false
 }
 
-// ListEntriesRequest selects entries of one consumer.
+func (x *EntryFilter) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *EntryFilter) GetErrorContains() string {
+	if x != nil {
+		return x.ErrorContains
+	}
+	return ""
+}
+
+func (x *EntryFilter) GetParkedMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.ParkedMaxAge
+	}
+	return nil
+}
+
+// ListEntriesRequest selects entries.
 type ListEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which entries. Required.
@@ -1282,7 +1313,7 @@ type ListEntriesResponse struct {
 	// `page_size`. An entry whose state or cause cannot be read is named whatever `states` and `causes` of the filter are.
 	Unreadable []*UnreadableEntry `protobuf:"bytes,3,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// When the last entry that was looked at was created: this page has all that fit among the entries up to there, in the
-	// order asked for. Unset where this was the last page.
+	// order asked for. Unset where this was the last page, and for all consumers.
 	LookedAtUntil *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=looked_at_until,json=lookedAtUntil,proto3" json:"looked_at_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1412,6 +1443,234 @@ func (x *UnreadableEntry) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// GroupEntriesRequest selects the entries that are counted.
+type GroupEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which entries. Required, though it may be empty; `states` must not name COMPLETED: empty, it means all other states.
+	Filter *EntryFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// How many groups to return at most: 1 to 1,000. Unset: 100.
+	Maximum       int32 `protobuf:"varint,2,opt,name=maximum,proto3" json:"maximum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupEntriesRequest) Reset() {
+	*x = GroupEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupEntriesRequest) ProtoMessage() {}
+
+func (x *GroupEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupEntriesRequest.ProtoReflect.Descriptor instead.
+func (*GroupEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GroupEntriesRequest) GetFilter() *EntryFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *GroupEntriesRequest) GetMaximum() int32 {
+	if x != nil {
+		return x.Maximum
+	}
+	return 0
+}
+
+// GroupEntriesResponse shows the groups.
+type GroupEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The groups, those with the most entries first.
+	Groups []*EntryGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// How many entries were read.
+	LookedAt int64 `protobuf:"varint,2,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
+	// There are more entries than were read: the counts are lower bounds, and groups may be missing.
+	IsSample bool `protobuf:"varint,3,opt,name=is_sample,json=isSample,proto3" json:"is_sample,omitempty"`
+	// How many more groups were found than are returned.
+	MoreGroups int64 `protobuf:"varint,4,opt,name=more_groups,json=moreGroups,proto3" json:"more_groups,omitempty"`
+	// The instant of the store's clock from which the ages are counted.
+	AsOf          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupEntriesResponse) Reset() {
+	*x = GroupEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupEntriesResponse) ProtoMessage() {}
+
+func (x *GroupEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupEntriesResponse.ProtoReflect.Descriptor instead.
+func (*GroupEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GroupEntriesResponse) GetGroups() []*EntryGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *GroupEntriesResponse) GetLookedAt() int64 {
+	if x != nil {
+		return x.LookedAt
+	}
+	return 0
+}
+
+func (x *GroupEntriesResponse) GetIsSample() bool {
+	if x != nil {
+		return x.IsSample
+	}
+	return false
+}
+
+func (x *GroupEntriesResponse) GetMoreGroups() int64 {
+	if x != nil {
+		return x.MoreGroups
+	}
+	return 0
+}
+
+func (x *GroupEntriesResponse) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
+// EntryGroup counts the entries of one consumer that are in the same state, for the same cause, with the same error.
+type EntryGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The consumer.
+	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	// The state.
+	State EntryState `protobuf:"varint,2,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	// The cause, if the state is PARKED.
+	Cause ParkCause `protobuf:"varint,3,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
+	// The first line of the last error, at most 200 characters of it. Empty: no error was given.
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// How many entries.
+	Count int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	// How long ago the oldest of them was created.
+	OldestAge     *durationpb.Duration `protobuf:"bytes,6,opt,name=oldest_age,json=oldestAge,proto3" json:"oldest_age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryGroup) Reset() {
+	*x = EntryGroup{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryGroup) ProtoMessage() {}
+
+func (x *EntryGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryGroup.ProtoReflect.Descriptor instead.
+func (*EntryGroup) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *EntryGroup) GetConsumer() string {
+	if x != nil {
+		return x.Consumer
+	}
+	return ""
+}
+
+func (x *EntryGroup) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+func (x *EntryGroup) GetCause() ParkCause {
+	if x != nil {
+		return x.Cause
+	}
+	return ParkCause_PARK_CAUSE_UNSPECIFIED
+}
+
+func (x *EntryGroup) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *EntryGroup) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *EntryGroup) GetOldestAge() *durationpb.Duration {
+	if x != nil {
+		return x.OldestAge
+	}
+	return nil
+}
+
 // SummarizeEntriesRequest names the consumers whose entries are counted.
 type SummarizeEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1430,7 +1689,7 @@ type SummarizeEntriesRequest struct {
 
 func (x *SummarizeEntriesRequest) Reset() {
 	*x = SummarizeEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1701,7 @@ func (x *SummarizeEntriesRequest) String() string {
 func (*SummarizeEntriesRequest) ProtoMessage() {}
 
 func (x *SummarizeEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[9]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1714,7 @@ func (x *SummarizeEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SummarizeEntriesRequest.ProtoReflect.Descriptor instead.
 func (*SummarizeEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SummarizeEntriesRequest) GetConsumer() string {
@@ -1501,7 +1760,7 @@ type SummarizeEntriesResponse struct {
 
 func (x *SummarizeEntriesResponse) Reset() {
 	*x = SummarizeEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1772,7 @@ func (x *SummarizeEntriesResponse) String() string {
 func (*SummarizeEntriesResponse) ProtoMessage() {}
 
 func (x *SummarizeEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[10]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1785,7 @@ func (x *SummarizeEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SummarizeEntriesResponse.ProtoReflect.Descriptor instead.
 func (*SummarizeEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SummarizeEntriesResponse) GetConsumers() []*ConsumerSummary {
@@ -1579,7 +1838,7 @@ type ConsumerSummary struct {
 
 func (x *ConsumerSummary) Reset() {
 	*x = ConsumerSummary{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1850,7 @@ func (x *ConsumerSummary) String() string {
 func (*ConsumerSummary) ProtoMessage() {}
 
 func (x *ConsumerSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1863,7 @@ func (x *ConsumerSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerSummary.ProtoReflect.Descriptor instead.
 func (*ConsumerSummary) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConsumerSummary) GetConsumer() string {
@@ -1694,7 +1953,7 @@ type StateSummary struct {
 
 func (x *StateSummary) Reset() {
 	*x = StateSummary{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1965,7 @@ func (x *StateSummary) String() string {
 func (*StateSummary) ProtoMessage() {}
 
 func (x *StateSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1978,7 @@ func (x *StateSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateSummary.ProtoReflect.Descriptor instead.
 func (*StateSummary) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StateSummary) GetState() EntryState {
@@ -1790,7 +2049,7 @@ type RedriveEntryRequest struct {
 
 func (x *RedriveEntryRequest) Reset() {
 	*x = RedriveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +2061,7 @@ func (x *RedriveEntryRequest) String() string {
 func (*RedriveEntryRequest) ProtoMessage() {}
 
 func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +2074,7 @@ func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RedriveEntryRequest) GetKey() *EntryKey {
@@ -1880,7 +2139,7 @@ type RedriveEntryResponse struct {
 
 func (x *RedriveEntryResponse) Reset() {
 	*x = RedriveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2151,7 @@ func (x *RedriveEntryResponse) String() string {
 func (*RedriveEntryResponse) ProtoMessage() {}
 
 func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2164,7 @@ func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RedriveEntryResponse) GetEntry() *Entry {
@@ -1941,7 +2200,7 @@ type ParkEntryRequest struct {
 
 func (x *ParkEntryRequest) Reset() {
 	*x = ParkEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2212,7 @@ func (x *ParkEntryRequest) String() string {
 func (*ParkEntryRequest) ProtoMessage() {}
 
 func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2225,7 @@ func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryRequest.ProtoReflect.Descriptor instead.
 func (*ParkEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ParkEntryRequest) GetKey() *EntryKey {
@@ -2010,7 +2269,7 @@ type ParkEntryResponse struct {
 
 func (x *ParkEntryResponse) Reset() {
 	*x = ParkEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2281,7 @@ func (x *ParkEntryResponse) String() string {
 func (*ParkEntryResponse) ProtoMessage() {}
 
 func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2294,7 @@ func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryResponse.ProtoReflect.Descriptor instead.
 func (*ParkEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ParkEntryResponse) GetEntry() *Entry {
@@ -2080,7 +2339,7 @@ type ResolveEntryRequest struct {
 
 func (x *ResolveEntryRequest) Reset() {
 	*x = ResolveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2351,7 @@ func (x *ResolveEntryRequest) String() string {
 func (*ResolveEntryRequest) ProtoMessage() {}
 
 func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2364,7 @@ func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryRequest.ProtoReflect.Descriptor instead.
 func (*ResolveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResolveEntryRequest) GetKey() *EntryKey {
@@ -2177,7 +2436,7 @@ type ResolveEntryResponse struct {
 
 func (x *ResolveEntryResponse) Reset() {
 	*x = ResolveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2448,7 @@ func (x *ResolveEntryResponse) String() string {
 func (*ResolveEntryResponse) ProtoMessage() {}
 
 func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2461,7 @@ func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryResponse.ProtoReflect.Descriptor instead.
 func (*ResolveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveEntryResponse) GetEntry() *Entry {
@@ -2244,7 +2503,7 @@ type DeleteEntryRequest struct {
 
 func (x *DeleteEntryRequest) Reset() {
 	*x = DeleteEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2515,7 @@ func (x *DeleteEntryRequest) String() string {
 func (*DeleteEntryRequest) ProtoMessage() {}
 
 func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2528,7 @@ func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteEntryRequest) GetKey() *EntryKey {
@@ -2325,7 +2584,7 @@ type DeleteEntryResponse struct {
 
 func (x *DeleteEntryResponse) Reset() {
 	*x = DeleteEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2596,7 @@ func (x *DeleteEntryResponse) String() string {
 func (*DeleteEntryResponse) ProtoMessage() {}
 
 func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2609,7 @@ func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteEntryResponse) GetReplayed() bool {
@@ -2388,7 +2647,7 @@ type RedriveEntriesRequest struct {
 
 func (x *RedriveEntriesRequest) Reset() {
 	*x = RedriveEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2659,7 @@ func (x *RedriveEntriesRequest) String() string {
 func (*RedriveEntriesRequest) ProtoMessage() {}
 
 func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2672,7 @@ func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RedriveEntriesRequest) GetFilter() *EntryFilter {
@@ -2487,7 +2746,7 @@ type RedriveEntriesResponse struct {
 
 func (x *RedriveEntriesResponse) Reset() {
 	*x = RedriveEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2758,7 @@ func (x *RedriveEntriesResponse) String() string {
 func (*RedriveEntriesResponse) ProtoMessage() {}
 
 func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2771,7 @@ func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RedriveEntriesResponse) GetOutcomes() []*RedriveOutcome {
@@ -2580,7 +2839,7 @@ type RedriveOutcome struct {
 
 func (x *RedriveOutcome) Reset() {
 	*x = RedriveOutcome{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2851,7 @@ func (x *RedriveOutcome) String() string {
 func (*RedriveOutcome) ProtoMessage() {}
 
 func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2864,7 @@ func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveOutcome.ProtoReflect.Descriptor instead.
 func (*RedriveOutcome) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RedriveOutcome) GetKey() *EntryKey {
@@ -2657,6 +2916,490 @@ func (x *RedriveOutcome) GetKeyHash() string {
 	return ""
 }
 
+// ParkEntriesRequest asks for many entries to wait.
+type ParkEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which entries. `states` must name at least one of RECEIVED, IN_PROGRESS and FAILED_RETRYABLE, and no other. Required.
+	Filter *EntryFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// An id of your own for this operation, as in RedriveEntriesRequest: 1 to 64 bytes without a slash. Required.
+	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Why, for the audit: 1 to 1,024 bytes. Required.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Change nothing, and report what would be done.
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The maximum number of entries per second: 1 to 1,000. Unset: 100.
+	Rate int32 `protobuf:"varint,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	// The maximum number of entries that the operation parks, including those of earlier calls: 1 to 1,000,000. Unset: 10,000.
+	// Where calls of one operation run concurrently, each except the first may exceed it by up to 100.
+	Maximum       int32 `protobuf:"varint,6,opt,name=maximum,proto3" json:"maximum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkEntriesRequest) Reset() {
+	*x = ParkEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkEntriesRequest) ProtoMessage() {}
+
+func (x *ParkEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkEntriesRequest.ProtoReflect.Descriptor instead.
+func (*ParkEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ParkEntriesRequest) GetFilter() *EntryFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ParkEntriesRequest) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *ParkEntriesRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ParkEntriesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ParkEntriesRequest) GetRate() int32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *ParkEntriesRequest) GetMaximum() int32 {
+	if x != nil {
+		return x.Maximum
+	}
+	return 0
+}
+
+// ParkEntriesResponse reports the progress of the operation; the last message of the stream has `finished` set.
+type ParkEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outcomes of the entries since the response before; at most 1,000.
+	Outcomes []*EntryOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// How many entries were parked by this operation, by earlier calls too. In a dry run: how many would be.
+	Changed int64 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many entries were refused in this call.
+	Refused int64 `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The maximum number of entries that the operation can still park, as in RedriveEntriesResponse.
+	AtMostLeft int64 `protobuf:"varint,4,opt,name=at_most_left,json=atMostLeft,proto3" json:"at_most_left,omitempty"`
+	// There is nothing more to do.
+	Finished bool `protobuf:"varint,5,opt,name=finished,proto3" json:"finished,omitempty"`
+	// It is finished because `maximum` is reached, though more entries may fit the filter.
+	MaximumReached bool `protobuf:"varint,6,opt,name=maximum_reached,json=maximumReached,proto3" json:"maximum_reached,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ParkEntriesResponse) Reset() {
+	*x = ParkEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkEntriesResponse) ProtoMessage() {}
+
+func (x *ParkEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkEntriesResponse.ProtoReflect.Descriptor instead.
+func (*ParkEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ParkEntriesResponse) GetOutcomes() []*EntryOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ParkEntriesResponse) GetChanged() int64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *ParkEntriesResponse) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *ParkEntriesResponse) GetAtMostLeft() int64 {
+	if x != nil {
+		return x.AtMostLeft
+	}
+	return 0
+}
+
+func (x *ParkEntriesResponse) GetFinished() bool {
+	if x != nil {
+		return x.Finished
+	}
+	return false
+}
+
+func (x *ParkEntriesResponse) GetMaximumReached() bool {
+	if x != nil {
+		return x.MaximumReached
+	}
+	return false
+}
+
+// ResolveEntriesRequest states the outcome of many messages.
+type ResolveEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which entries. `states` must name at least one, and not COMPLETED. Required.
+	Filter *EntryFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// An id of your own for this operation, as in RedriveEntriesRequest: 1 to 64 bytes without a slash. Required.
+	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Why, for the audit: 1 to 1,024 bytes. Required.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Change nothing, and report what would be done.
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The maximum number of entries per second: 1 to 1,000. Unset: 100.
+	Rate int32 `protobuf:"varint,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	// The maximum number of entries that the operation resolves, including those of earlier calls: 1 to 1,000,000. Unset:
+	// 10,000. Where calls of one operation run concurrently, each except the first may exceed it by up to 100.
+	Maximum int32 `protobuf:"varint,6,opt,name=maximum,proto3" json:"maximum,omitempty"`
+	// The outcome: ENTRY_STATE_COMPLETED, ENTRY_STATE_FAILED_TERMINAL or ENTRY_STATE_RECEIVED. Required.
+	State EntryState `protobuf:"varint,7,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	// How you know: as in ResolveEntryRequest, the same for all entries. At most 2 KiB; longer is truncated with a mark.
+	Evidence      string `protobuf:"bytes,8,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveEntriesRequest) Reset() {
+	*x = ResolveEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveEntriesRequest) ProtoMessage() {}
+
+func (x *ResolveEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveEntriesRequest.ProtoReflect.Descriptor instead.
+func (*ResolveEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ResolveEntriesRequest) GetFilter() *EntryFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ResolveEntriesRequest) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *ResolveEntriesRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResolveEntriesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ResolveEntriesRequest) GetRate() int32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *ResolveEntriesRequest) GetMaximum() int32 {
+	if x != nil {
+		return x.Maximum
+	}
+	return 0
+}
+
+func (x *ResolveEntriesRequest) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+func (x *ResolveEntriesRequest) GetEvidence() string {
+	if x != nil {
+		return x.Evidence
+	}
+	return ""
+}
+
+// ResolveEntriesResponse reports the progress of the operation; the last message of the stream has `finished` set.
+type ResolveEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outcomes of the entries since the response before; at most 1,000.
+	Outcomes []*EntryOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// How many entries were resolved by this operation, by earlier calls too. In a dry run: how many would be.
+	Changed int64 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many entries were refused in this call.
+	Refused int64 `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The maximum number of entries that the operation can still resolve, as in RedriveEntriesResponse.
+	AtMostLeft int64 `protobuf:"varint,4,opt,name=at_most_left,json=atMostLeft,proto3" json:"at_most_left,omitempty"`
+	// There is nothing more to do.
+	Finished bool `protobuf:"varint,5,opt,name=finished,proto3" json:"finished,omitempty"`
+	// It is finished because `maximum` is reached, though more entries may fit the filter.
+	MaximumReached bool `protobuf:"varint,6,opt,name=maximum_reached,json=maximumReached,proto3" json:"maximum_reached,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ResolveEntriesResponse) Reset() {
+	*x = ResolveEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveEntriesResponse) ProtoMessage() {}
+
+func (x *ResolveEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveEntriesResponse.ProtoReflect.Descriptor instead.
+func (*ResolveEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ResolveEntriesResponse) GetOutcomes() []*EntryOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ResolveEntriesResponse) GetChanged() int64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *ResolveEntriesResponse) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *ResolveEntriesResponse) GetAtMostLeft() int64 {
+	if x != nil {
+		return x.AtMostLeft
+	}
+	return 0
+}
+
+func (x *ResolveEntriesResponse) GetFinished() bool {
+	if x != nil {
+		return x.Finished
+	}
+	return false
+}
+
+func (x *ResolveEntriesResponse) GetMaximumReached() bool {
+	if x != nil {
+		return x.MaximumReached
+	}
+	return false
+}
+
+// EntryOutcome is the outcome of one entry of many.
+type EntryOutcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key. Unset: the entry cannot be read (`rejected` says ENTRY_UNREADABLE), and `key_hash` names it.
+	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The state that it was in. Unset where the entry cannot be read.
+	State EntryState `protobuf:"varint,2,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	// The cause, if that state was PARKED.
+	Cause ParkCause `protobuf:"varint,3,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
+	// It was changed. In a dry run: it would be.
+	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Why it was not changed. VERSION_MISMATCH: it was changed meanwhile.
+	Rejected *Rejected `protobuf:"bytes,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	// Its effect may have happened: `Entry.effect_doubtful` of the entry as it was; also where the entry cannot be read.
+	EffectDoubtful bool `protobuf:"varint,6,opt,name=effect_doubtful,json=effectDoubtful,proto3" json:"effect_doubtful,omitempty"`
+	// The 128-bit hash of the key, as logs and audit events show it: a UUID.
+	KeyHash       string `protobuf:"bytes,7,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryOutcome) Reset() {
+	*x = EntryOutcome{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryOutcome) ProtoMessage() {}
+
+func (x *EntryOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryOutcome.ProtoReflect.Descriptor instead.
+func (*EntryOutcome) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *EntryOutcome) GetKey() *EntryKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *EntryOutcome) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+func (x *EntryOutcome) GetCause() ParkCause {
+	if x != nil {
+		return x.Cause
+	}
+	return ParkCause_PARK_CAUSE_UNSPECIFIED
+}
+
+func (x *EntryOutcome) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *EntryOutcome) GetRejected() *Rejected {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
+func (x *EntryOutcome) GetEffectDoubtful() bool {
+	if x != nil {
+		return x.EffectDoubtful
+	}
+	return false
+}
+
+func (x *EntryOutcome) GetKeyHash() string {
+	if x != nil {
+		return x.KeyHash
+	}
+	return ""
+}
+
 // ImportEntriesRequest is a part of an import.
 type ImportEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2674,7 +3417,7 @@ type ImportEntriesRequest struct {
 
 func (x *ImportEntriesRequest) Reset() {
 	*x = ImportEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +3429,7 @@ func (x *ImportEntriesRequest) String() string {
 func (*ImportEntriesRequest) ProtoMessage() {}
 
 func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +3442,7 @@ func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ImportEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ImportEntriesRequest) GetOperationId() string {
@@ -2741,7 +3484,7 @@ type ImportedEntry struct {
 
 func (x *ImportedEntry) Reset() {
 	*x = ImportedEntry{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2753,7 +3496,7 @@ func (x *ImportedEntry) String() string {
 func (*ImportedEntry) ProtoMessage() {}
 
 func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2766,7 +3509,7 @@ func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportedEntry.ProtoReflect.Descriptor instead.
 func (*ImportedEntry) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ImportedEntry) GetKey() *EntryKey {
@@ -2814,7 +3557,7 @@ type ImportEntriesResponse struct {
 
 func (x *ImportEntriesResponse) Reset() {
 	*x = ImportEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +3569,7 @@ func (x *ImportEntriesResponse) String() string {
 func (*ImportEntriesResponse) ProtoMessage() {}
 
 func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3582,7 @@ func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ImportEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ImportEntriesResponse) GetStored() int64 {
@@ -2883,7 +3626,7 @@ type ImportRejection struct {
 
 func (x *ImportRejection) Reset() {
 	*x = ImportRejection{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2895,7 +3638,7 @@ func (x *ImportRejection) String() string {
 func (*ImportRejection) ProtoMessage() {}
 
 func (x *ImportRejection) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2908,7 +3651,7 @@ func (x *ImportRejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRejection.ProtoReflect.Descriptor instead.
 func (*ImportRejection) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ImportRejection) GetIndex() int32 {
@@ -2935,7 +3678,7 @@ type AuditEvent struct {
 	// The authenticated operator; `anonymous` where authentication is off.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// What: REDRIVE, PARK, RESOLVE_COMPLETED, RESOLVE_FAILED_TERMINAL, RESOLVE_RECEIVED, DELETE,
-	// REDRIVE_ENTRIES, IMPORT_ENTRIES, SET_POLICY, DELETE_POLICY, RAISE_TOKEN_OFFSET, HOLD_CONSUMERS, RESUME_CONSUMERS,
+	// REDRIVE_ENTRIES, PARK_ENTRIES, RESOLVE_ENTRIES, IMPORT_ENTRIES, SET_POLICY, DELETE_POLICY, RAISE_TOKEN_OFFSET, HOLD_CONSUMERS, RESUME_CONSUMERS,
 	// CREATE_REPLAY_RUN, CLOSE_REPLAY_RUN.
 	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	// The consumer that it concerned. Empty: all, as a raise of the token offset does.
@@ -2950,14 +3693,17 @@ type AuditEvent struct {
 	// The state after the change. Empty if there is none. A policy is written with its `version`, and with the
 	// `update_mask` of the request, where it had one. An entry is written with the `force` and the `evidence`
 	// of the request; after DELETE there are only these.
-	AfterJson     string `protobuf:"bytes,9,opt,name=after_json,json=afterJson,proto3" json:"after_json,omitempty"`
+	AfterJson string `protobuf:"bytes,9,opt,name=after_json,json=afterJson,proto3" json:"after_json,omitempty"`
+	// What was changed, from `before_json` and `after_json`, at most 22 values: of a policy its fields, as policy files have them;
+	// of an entry its state, cause, attempts and effect. Empty where the event changed nothing of them.
+	Changes       []*AuditChange `protobuf:"bytes,10,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3715,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3728,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AuditEvent) GetRequestId() string {
@@ -3048,6 +3794,78 @@ func (x *AuditEvent) GetAfterJson() string {
 	return ""
 }
 
+func (x *AuditEvent) GetChanges() []*AuditChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// AuditChange is a value that a change has replaced. Values are texts as policy files and commands take them: durations such as
+// `90s`, the bare words of enums, numbers, `true` and `false`.
+type AuditChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was changed, such as `state` or `backoff.max`.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Its value before. Empty: there was none, or it was not recorded.
+	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Its value after. Empty: there is none.
+	To            string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditChange) Reset() {
+	*x = AuditChange{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditChange) ProtoMessage() {}
+
+func (x *AuditChange) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
+func (*AuditChange) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *AuditChange) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *AuditChange) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AuditChange) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
 // ListAuditEventsRequest selects audit events.
 type ListAuditEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3060,14 +3878,25 @@ type ListAuditEventsRequest struct {
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Where to continue: the next_page_token of the page before, with the same filter. Empty: from the newest
 	// on.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only the events of this operation, a bulk change or an import, its own event included; at most 64 bytes. Only together with
+	// `consumer`. Empty: all.
+	Operation string `protobuf:"bytes,5,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Only events with one of these actions, such as PARK; at most 32, each at most 64 bytes. Empty: all.
+	Actions []string `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
+	// Only events of this actor, exactly; at most 512 bytes. Empty: all.
+	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Only events at this instant or later. Unset: all.
+	From *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
+	// Only events before this instant. Unset: all.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3908,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3921,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListAuditEventsRequest) GetConsumer() string {
@@ -3123,6 +3952,41 @@ func (x *ListAuditEventsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListAuditEventsRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *ListAuditEventsRequest) GetActions() []string {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *ListAuditEventsRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *ListAuditEventsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListAuditEventsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // ListAuditEventsResponse is a page of audit events.
 type ListAuditEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3136,7 +4000,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +4012,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +4025,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListAuditEventsResponse) GetEvents() []*AuditEvent {
@@ -3197,7 +4061,7 @@ type BackoffPolicy struct {
 
 func (x *BackoffPolicy) Reset() {
 	*x = BackoffPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +4073,7 @@ func (x *BackoffPolicy) String() string {
 func (*BackoffPolicy) ProtoMessage() {}
 
 func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +4086,7 @@ func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackoffPolicy.ProtoReflect.Descriptor instead.
 func (*BackoffPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *BackoffPolicy) GetInitial() *durationpb.Duration {
@@ -3311,7 +4175,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +4187,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +4200,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Policy) GetLease() *durationpb.Duration {
@@ -3498,7 +4362,7 @@ type ConsumerPolicy struct {
 
 func (x *ConsumerPolicy) Reset() {
 	*x = ConsumerPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +4374,7 @@ func (x *ConsumerPolicy) String() string {
 func (*ConsumerPolicy) ProtoMessage() {}
 
 func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +4387,7 @@ func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerPolicy.ProtoReflect.Descriptor instead.
 func (*ConsumerPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ConsumerPolicy) GetConsumer() string {
@@ -3586,7 +4450,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +4462,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +4475,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetPolicyRequest) GetConsumer() string {
@@ -3632,7 +4496,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +4508,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +4521,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -3680,7 +4544,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +4556,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +4569,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListPoliciesRequest) GetPageSize() int32 {
@@ -3735,7 +4599,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +4611,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +4624,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*ConsumerPolicy {
@@ -3803,7 +4667,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +4679,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +4692,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SetPolicyRequest) GetConsumer() string {
@@ -3897,7 +4761,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4773,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4786,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -3963,7 +4827,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4839,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4852,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -4030,7 +4894,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4906,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4919,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DeletePolicyRequest) GetConsumer() string {
@@ -4099,7 +4963,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4111,7 +4975,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4124,7 +4988,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DeletePolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -4162,7 +5026,7 @@ type PolicyVersion struct {
 
 func (x *PolicyVersion) Reset() {
 	*x = PolicyVersion{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +5038,7 @@ func (x *PolicyVersion) String() string {
 func (*PolicyVersion) ProtoMessage() {}
 
 func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +5051,7 @@ func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
 func (*PolicyVersion) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PolicyVersion) GetVersion() int32 {
@@ -4247,7 +5111,7 @@ type ListPolicyVersionsRequest struct {
 
 func (x *ListPolicyVersionsRequest) Reset() {
 	*x = ListPolicyVersionsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +5123,7 @@ func (x *ListPolicyVersionsRequest) String() string {
 func (*ListPolicyVersionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +5136,7 @@ func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListPolicyVersionsRequest) GetConsumer() string {
@@ -4309,7 +5173,7 @@ type ListPolicyVersionsResponse struct {
 
 func (x *ListPolicyVersionsResponse) Reset() {
 	*x = ListPolicyVersionsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +5185,7 @@ func (x *ListPolicyVersionsResponse) String() string {
 func (*ListPolicyVersionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +5198,7 @@ func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListPolicyVersionsResponse) GetVersions() []*PolicyVersion {
@@ -4360,7 +5224,7 @@ type GetRetentionStatusRequest struct {
 
 func (x *GetRetentionStatusRequest) Reset() {
 	*x = GetRetentionStatusRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +5236,7 @@ func (x *GetRetentionStatusRequest) String() string {
 func (*GetRetentionStatusRequest) ProtoMessage() {}
 
 func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +5249,7 @@ func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 // GetRetentionStatusResponse tells how the purge keeps up.
@@ -4411,7 +5275,7 @@ type GetRetentionStatusResponse struct {
 
 func (x *GetRetentionStatusResponse) Reset() {
 	*x = GetRetentionStatusResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4423,7 +5287,7 @@ func (x *GetRetentionStatusResponse) String() string {
 func (*GetRetentionStatusResponse) ProtoMessage() {}
 
 func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4436,7 +5300,7 @@ func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetRetentionStatusResponse) GetDue() int64 {
@@ -4502,7 +5366,7 @@ type PurgeWorker struct {
 
 func (x *PurgeWorker) Reset() {
 	*x = PurgeWorker{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +5378,7 @@ func (x *PurgeWorker) String() string {
 func (*PurgeWorker) ProtoMessage() {}
 
 func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +5391,7 @@ func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeWorker.ProtoReflect.Descriptor instead.
 func (*PurgeWorker) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PurgeWorker) GetReplica() string {
@@ -4595,7 +5459,7 @@ type RaiseTokenOffsetRequest struct {
 
 func (x *RaiseTokenOffsetRequest) Reset() {
 	*x = RaiseTokenOffsetRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4607,7 +5471,7 @@ func (x *RaiseTokenOffsetRequest) String() string {
 func (*RaiseTokenOffsetRequest) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4620,7 +5484,7 @@ func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RaiseTokenOffsetRequest) GetRequestId() string {
@@ -4686,7 +5550,7 @@ type RaiseTokenOffsetResponse struct {
 
 func (x *RaiseTokenOffsetResponse) Reset() {
 	*x = RaiseTokenOffsetResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +5562,7 @@ func (x *RaiseTokenOffsetResponse) String() string {
 func (*RaiseTokenOffsetResponse) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +5575,7 @@ func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RaiseTokenOffsetResponse) GetTokenOffset() *durationpb.Duration {
@@ -4793,7 +5657,7 @@ type ReplayRun struct {
 
 func (x *ReplayRun) Reset() {
 	*x = ReplayRun{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4805,7 +5669,7 @@ func (x *ReplayRun) String() string {
 func (*ReplayRun) ProtoMessage() {}
 
 func (x *ReplayRun) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4818,7 +5682,7 @@ func (x *ReplayRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRun.ProtoReflect.Descriptor instead.
 func (*ReplayRun) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReplayRun) GetConsumer() string {
@@ -4911,7 +5775,7 @@ type CreateReplayRunRequest struct {
 
 func (x *CreateReplayRunRequest) Reset() {
 	*x = CreateReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4923,7 +5787,7 @@ func (x *CreateReplayRunRequest) String() string {
 func (*CreateReplayRunRequest) ProtoMessage() {}
 
 func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4936,7 +5800,7 @@ func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CreateReplayRunRequest) GetConsumer() string {
@@ -4987,7 +5851,7 @@ type CreateReplayRunResponse struct {
 
 func (x *CreateReplayRunResponse) Reset() {
 	*x = CreateReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5863,7 @@ func (x *CreateReplayRunResponse) String() string {
 func (*CreateReplayRunResponse) ProtoMessage() {}
 
 func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5876,7 @@ func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CreateReplayRunResponse) GetRun() *ReplayRun {
@@ -5047,7 +5911,7 @@ type CloseReplayRunRequest struct {
 
 func (x *CloseReplayRunRequest) Reset() {
 	*x = CloseReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5059,7 +5923,7 @@ func (x *CloseReplayRunRequest) String() string {
 func (*CloseReplayRunRequest) ProtoMessage() {}
 
 func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5072,7 +5936,7 @@ func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CloseReplayRunRequest) GetConsumer() string {
@@ -5116,7 +5980,7 @@ type CloseReplayRunResponse struct {
 
 func (x *CloseReplayRunResponse) Reset() {
 	*x = CloseReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +5992,7 @@ func (x *CloseReplayRunResponse) String() string {
 func (*CloseReplayRunResponse) ProtoMessage() {}
 
 func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5141,7 +6005,7 @@ func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CloseReplayRunResponse) GetRun() *ReplayRun {
@@ -5173,7 +6037,7 @@ type ListReplayRunsRequest struct {
 
 func (x *ListReplayRunsRequest) Reset() {
 	*x = ListReplayRunsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5185,7 +6049,7 @@ func (x *ListReplayRunsRequest) String() string {
 func (*ListReplayRunsRequest) ProtoMessage() {}
 
 func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5198,7 +6062,7 @@ func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListReplayRunsRequest) GetConsumer() string {
@@ -5237,7 +6101,7 @@ type ListReplayRunsResponse struct {
 
 func (x *ListReplayRunsResponse) Reset() {
 	*x = ListReplayRunsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5249,7 +6113,7 @@ func (x *ListReplayRunsResponse) String() string {
 func (*ListReplayRunsResponse) ProtoMessage() {}
 
 func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5262,7 +6126,7 @@ func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListReplayRunsResponse) GetRuns() []*ReplayRun {
@@ -5305,7 +6169,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5317,7 +6181,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5330,7 +6194,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Hold) GetPrefix() string {
@@ -5387,7 +6251,7 @@ type HoldConsumersRequest struct {
 
 func (x *HoldConsumersRequest) Reset() {
 	*x = HoldConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5399,7 +6263,7 @@ func (x *HoldConsumersRequest) String() string {
 func (*HoldConsumersRequest) ProtoMessage() {}
 
 func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5412,7 +6276,7 @@ func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersRequest.ProtoReflect.Descriptor instead.
 func (*HoldConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *HoldConsumersRequest) GetPrefix() string {
@@ -5456,7 +6320,7 @@ type HoldConsumersResponse struct {
 
 func (x *HoldConsumersResponse) Reset() {
 	*x = HoldConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5468,7 +6332,7 @@ func (x *HoldConsumersResponse) String() string {
 func (*HoldConsumersResponse) ProtoMessage() {}
 
 func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5481,7 +6345,7 @@ func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersResponse.ProtoReflect.Descriptor instead.
 func (*HoldConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *HoldConsumersResponse) GetHold() *Hold {
@@ -5517,7 +6381,7 @@ type ResumeConsumersRequest struct {
 
 func (x *ResumeConsumersRequest) Reset() {
 	*x = ResumeConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5529,7 +6393,7 @@ func (x *ResumeConsumersRequest) String() string {
 func (*ResumeConsumersRequest) ProtoMessage() {}
 
 func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5542,7 +6406,7 @@ func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ResumeConsumersRequest) GetPrefix() string {
@@ -5584,7 +6448,7 @@ type ResumeConsumersResponse struct {
 
 func (x *ResumeConsumersResponse) Reset() {
 	*x = ResumeConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5596,7 +6460,7 @@ func (x *ResumeConsumersResponse) String() string {
 func (*ResumeConsumersResponse) ProtoMessage() {}
 
 func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5609,7 +6473,7 @@ func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ResumeConsumersResponse) GetReplayed() bool {
@@ -5631,7 +6495,7 @@ type ListHoldsRequest struct {
 
 func (x *ListHoldsRequest) Reset() {
 	*x = ListHoldsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5643,7 +6507,7 @@ func (x *ListHoldsRequest) String() string {
 func (*ListHoldsRequest) ProtoMessage() {}
 
 func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5656,7 +6520,7 @@ func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsRequest.ProtoReflect.Descriptor instead.
 func (*ListHoldsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListHoldsRequest) GetPrefix() string {
@@ -5677,7 +6541,7 @@ type ListHoldsResponse struct {
 
 func (x *ListHoldsResponse) Reset() {
 	*x = ListHoldsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +6553,7 @@ func (x *ListHoldsResponse) String() string {
 func (*ListHoldsResponse) ProtoMessage() {}
 
 func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +6566,7 @@ func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsResponse.ProtoReflect.Descriptor instead.
 func (*ListHoldsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListHoldsResponse) GetHolds() []*Hold {
@@ -5779,7 +6643,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\bkey_hash\x18\x02 \x01(\tR\akeyHash\"}\n" +
 	"\x10GetEntryResponse\x122\n" +
 	"\x05entry\x18\x01 \x01(\v2\x1c.idempotency.ledger.v1.EntryR\x05entry\x125\n" +
-	"\x17policy_version_in_force\x18\x02 \x01(\x05R\x14policyVersionInForce\"\x8e\x03\n" +
+	"\x17policy_version_in_force\x18\x02 \x01(\x05R\x14policyVersionInForce\"\x8c\x04\n" +
 	"\vEntryFilter\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1b\n" +
@@ -5792,7 +6656,10 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"replay_run\x18\t \x01(\tR\treplayRun\x12\x18\n" +
 	"\adoubled\x18\n" +
-	" \x01(\bR\adoubled\"\xc5\x01\n" +
+	" \x01(\bR\adoubled\x12\x14\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner\x12%\n" +
+	"\x0eerror_contains\x18\f \x01(\tR\rerrorContains\x12?\n" +
+	"\x0eparked_max_age\x18\r \x01(\v2\x19.google.protobuf.DurationR\fparkedMaxAge\"\xc5\x01\n" +
 	"\x12ListEntriesRequest\x12:\n" +
 	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x127\n" +
 	"\x05order\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryOrderR\x05order\x12\x1b\n" +
@@ -5810,7 +6677,26 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\bkey_hash\x18\x01 \x01(\tR\akeyHash\x12\x16\n" +
 	"\x06column\x18\x02 \x01(\tR\x06column\x129\n" +
 	"\n" +
-	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x90\x01\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"k\n" +
+	"\x13GroupEntriesRequest\x12:\n" +
+	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x12\x18\n" +
+	"\amaximum\x18\x02 \x01(\x05R\amaximum\"\xdd\x01\n" +
+	"\x14GroupEntriesResponse\x129\n" +
+	"\x06groups\x18\x01 \x03(\v2!.idempotency.ledger.v1.EntryGroupR\x06groups\x12\x1b\n" +
+	"\tlooked_at\x18\x02 \x01(\x03R\blookedAt\x12\x1b\n" +
+	"\tis_sample\x18\x03 \x01(\bR\bisSample\x12\x1f\n" +
+	"\vmore_groups\x18\x04 \x01(\x03R\n" +
+	"moreGroups\x12/\n" +
+	"\x05as_of\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"\xff\x01\n" +
+	"\n" +
+	"EntryGroup\x12\x1a\n" +
+	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x127\n" +
+	"\x05state\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
+	"\x05cause\x18\x03 \x01(\x0e2 .idempotency.ledger.v1.ParkCauseR\x05cause\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x03R\x05count\x128\n" +
+	"\n" +
+	"oldest_age\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\toldestAge\"\x90\x01\n" +
 	"\x17SummarizeEntriesRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -5910,6 +6796,46 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\bredriven\x18\x04 \x01(\bR\bredriven\x12;\n" +
 	"\brejected\x18\x05 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\x12'\n" +
 	"\x0feffect_doubtful\x18\x06 \x01(\bR\x0eeffectDoubtful\x12\x19\n" +
+	"\bkey_hash\x18\a \x01(\tR\akeyHash\"\xd2\x01\n" +
+	"\x12ParkEntriesRequest\x12:\n" +
+	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x12!\n" +
+	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\x05R\x04rate\x12\x18\n" +
+	"\amaximum\x18\x06 \x01(\x05R\amaximum\"\xf1\x01\n" +
+	"\x13ParkEntriesResponse\x12?\n" +
+	"\boutcomes\x18\x01 \x03(\v2#.idempotency.ledger.v1.EntryOutcomeR\boutcomes\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\x03R\arefused\x12 \n" +
+	"\fat_most_left\x18\x04 \x01(\x03R\n" +
+	"atMostLeft\x12\x1a\n" +
+	"\bfinished\x18\x05 \x01(\bR\bfinished\x12'\n" +
+	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xaa\x02\n" +
+	"\x15ResolveEntriesRequest\x12:\n" +
+	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x12!\n" +
+	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\x05R\x04rate\x12\x18\n" +
+	"\amaximum\x18\x06 \x01(\x05R\amaximum\x127\n" +
+	"\x05state\x18\a \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x12\x1a\n" +
+	"\bevidence\x18\b \x01(\tR\bevidence\"\xf4\x01\n" +
+	"\x16ResolveEntriesResponse\x12?\n" +
+	"\boutcomes\x18\x01 \x03(\v2#.idempotency.ledger.v1.EntryOutcomeR\boutcomes\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\x03R\arefused\x12 \n" +
+	"\fat_most_left\x18\x04 \x01(\x03R\n" +
+	"atMostLeft\x12\x1a\n" +
+	"\bfinished\x18\x05 \x01(\bR\bfinished\x12'\n" +
+	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xcd\x02\n" +
+	"\fEntryOutcome\x121\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x127\n" +
+	"\x05state\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
+	"\x05cause\x18\x03 \x01(\x0e2 .idempotency.ledger.v1.ParkCauseR\x05cause\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12;\n" +
+	"\brejected\x18\x05 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\x12'\n" +
+	"\x0feffect_doubtful\x18\x06 \x01(\bR\x0eeffectDoubtful\x12\x19\n" +
 	"\bkey_hash\x18\a \x01(\tR\akeyHash\"\x91\x01\n" +
 	"\x14ImportEntriesRequest\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x16\n" +
@@ -5929,7 +6855,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"rejections\"d\n" +
 	"\x0fImportRejection\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12;\n" +
-	"\brejected\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\x94\x02\n" +
+	"\brejected\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\xd2\x02\n" +
 	"\n" +
 	"AuditEvent\x12\x1d\n" +
 	"\n" +
@@ -5943,13 +6869,24 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\vbefore_json\x18\b \x01(\tR\n" +
 	"beforeJson\x12\x1d\n" +
 	"\n" +
-	"after_json\x18\t \x01(\tR\tafterJson\"\xa3\x01\n" +
+	"after_json\x18\t \x01(\tR\tafterJson\x12<\n" +
+	"\achanges\x18\n" +
+	" \x03(\v2\".idempotency.ledger.v1.AuditChangeR\achanges\"E\n" +
+	"\vAuditChange\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"\xd3\x02\n" +
 	"\x16ListAuditEventsRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x121\n" +
 	"\x03key\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"|\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x1c\n" +
+	"\toperation\x18\x05 \x01(\tR\toperation\x12\x18\n" +
+	"\aactions\x18\x06 \x03(\tR\aactions\x12\x14\n" +
+	"\x05actor\x18\a \x01(\tR\x05actor\x12.\n" +
+	"\x04from\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"|\n" +
 	"\x17ListAuditEventsResponse\x129\n" +
 	"\x06events\x18\x01 \x03(\v2!.idempotency.ledger.v1.AuditEventR\x06events\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcd\x01\n" +
@@ -6200,16 +7137,19 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15POLICY_SOURCE_DEFAULT\x10\x01\x12\x1f\n" +
 	"\x1bPOLICY_SOURCE_CONFIGURATION\x10\x02\x12\x15\n" +
-	"\x11POLICY_SOURCE_SET\x10\x032\xaf\x14\n" +
+	"\x11POLICY_SOURCE_SET\x10\x032\x80\x17\n" +
 	"\fAdminService\x12`\n" +
 	"\bGetEntry\x12&.idempotency.ledger.v1.GetEntryRequest\x1a'.idempotency.ledger.v1.GetEntryResponse\"\x03\x90\x02\x01\x12i\n" +
 	"\vListEntries\x12).idempotency.ledger.v1.ListEntriesRequest\x1a*.idempotency.ledger.v1.ListEntriesResponse\"\x03\x90\x02\x01\x12x\n" +
 	"\x10SummarizeEntries\x12..idempotency.ledger.v1.SummarizeEntriesRequest\x1a/.idempotency.ledger.v1.SummarizeEntriesResponse\"\x03\x90\x02\x01\x12l\n" +
+	"\fGroupEntries\x12*.idempotency.ledger.v1.GroupEntriesRequest\x1a+.idempotency.ledger.v1.GroupEntriesResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fRedriveEntry\x12*.idempotency.ledger.v1.RedriveEntryRequest\x1a+.idempotency.ledger.v1.RedriveEntryResponse\"\x03\x90\x02\x02\x12c\n" +
 	"\tParkEntry\x12'.idempotency.ledger.v1.ParkEntryRequest\x1a(.idempotency.ledger.v1.ParkEntryResponse\"\x03\x90\x02\x02\x12l\n" +
 	"\fResolveEntry\x12*.idempotency.ledger.v1.ResolveEntryRequest\x1a+.idempotency.ledger.v1.ResolveEntryResponse\"\x03\x90\x02\x02\x12i\n" +
 	"\vDeleteEntry\x12).idempotency.ledger.v1.DeleteEntryRequest\x1a*.idempotency.ledger.v1.DeleteEntryResponse\"\x03\x90\x02\x02\x12t\n" +
-	"\x0eRedriveEntries\x12,.idempotency.ledger.v1.RedriveEntriesRequest\x1a-.idempotency.ledger.v1.RedriveEntriesResponse\"\x03\x90\x02\x020\x01\x12s\n" +
+	"\x0eRedriveEntries\x12,.idempotency.ledger.v1.RedriveEntriesRequest\x1a-.idempotency.ledger.v1.RedriveEntriesResponse\"\x03\x90\x02\x020\x01\x12k\n" +
+	"\vParkEntries\x12).idempotency.ledger.v1.ParkEntriesRequest\x1a*.idempotency.ledger.v1.ParkEntriesResponse\"\x03\x90\x02\x020\x01\x12t\n" +
+	"\x0eResolveEntries\x12,.idempotency.ledger.v1.ResolveEntriesRequest\x1a-.idempotency.ledger.v1.ResolveEntriesResponse\"\x03\x90\x02\x020\x01\x12s\n" +
 	"\rImportEntries\x12+.idempotency.ledger.v1.ImportEntriesRequest\x1a,.idempotency.ledger.v1.ImportEntriesResponse\"\x03\x90\x02\x02(\x010\x01\x12c\n" +
 	"\tGetPolicy\x12'.idempotency.ledger.v1.GetPolicyRequest\x1a(.idempotency.ledger.v1.GetPolicyResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListPolicies\x12*.idempotency.ledger.v1.ListPoliciesRequest\x1a+.idempotency.ledger.v1.ListPoliciesResponse\"\x03\x90\x02\x01\x12c\n" +
@@ -6240,7 +7180,7 @@ func file_idempotency_ledger_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_idempotency_ledger_v1_admin_proto_goTypes = []any{
 	(ClosedBy)(0),                      // 0: idempotency.ledger.v1.ClosedBy
 	(EntryChange)(0),                   // 1: idempotency.ledger.v1.EntryChange
@@ -6258,238 +7198,272 @@ var file_idempotency_ledger_v1_admin_proto_goTypes = []any{
 	(*ListEntriesRequest)(nil),         // 13: idempotency.ledger.v1.ListEntriesRequest
 	(*ListEntriesResponse)(nil),        // 14: idempotency.ledger.v1.ListEntriesResponse
 	(*UnreadableEntry)(nil),            // 15: idempotency.ledger.v1.UnreadableEntry
-	(*SummarizeEntriesRequest)(nil),    // 16: idempotency.ledger.v1.SummarizeEntriesRequest
-	(*SummarizeEntriesResponse)(nil),   // 17: idempotency.ledger.v1.SummarizeEntriesResponse
-	(*ConsumerSummary)(nil),            // 18: idempotency.ledger.v1.ConsumerSummary
-	(*StateSummary)(nil),               // 19: idempotency.ledger.v1.StateSummary
-	(*RedriveEntryRequest)(nil),        // 20: idempotency.ledger.v1.RedriveEntryRequest
-	(*RedriveEntryResponse)(nil),       // 21: idempotency.ledger.v1.RedriveEntryResponse
-	(*ParkEntryRequest)(nil),           // 22: idempotency.ledger.v1.ParkEntryRequest
-	(*ParkEntryResponse)(nil),          // 23: idempotency.ledger.v1.ParkEntryResponse
-	(*ResolveEntryRequest)(nil),        // 24: idempotency.ledger.v1.ResolveEntryRequest
-	(*ResolveEntryResponse)(nil),       // 25: idempotency.ledger.v1.ResolveEntryResponse
-	(*DeleteEntryRequest)(nil),         // 26: idempotency.ledger.v1.DeleteEntryRequest
-	(*DeleteEntryResponse)(nil),        // 27: idempotency.ledger.v1.DeleteEntryResponse
-	(*RedriveEntriesRequest)(nil),      // 28: idempotency.ledger.v1.RedriveEntriesRequest
-	(*RedriveEntriesResponse)(nil),     // 29: idempotency.ledger.v1.RedriveEntriesResponse
-	(*RedriveOutcome)(nil),             // 30: idempotency.ledger.v1.RedriveOutcome
-	(*ImportEntriesRequest)(nil),       // 31: idempotency.ledger.v1.ImportEntriesRequest
-	(*ImportedEntry)(nil),              // 32: idempotency.ledger.v1.ImportedEntry
-	(*ImportEntriesResponse)(nil),      // 33: idempotency.ledger.v1.ImportEntriesResponse
-	(*ImportRejection)(nil),            // 34: idempotency.ledger.v1.ImportRejection
-	(*AuditEvent)(nil),                 // 35: idempotency.ledger.v1.AuditEvent
-	(*ListAuditEventsRequest)(nil),     // 36: idempotency.ledger.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),    // 37: idempotency.ledger.v1.ListAuditEventsResponse
-	(*BackoffPolicy)(nil),              // 38: idempotency.ledger.v1.BackoffPolicy
-	(*Policy)(nil),                     // 39: idempotency.ledger.v1.Policy
-	(*ConsumerPolicy)(nil),             // 40: idempotency.ledger.v1.ConsumerPolicy
-	(*GetPolicyRequest)(nil),           // 41: idempotency.ledger.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),          // 42: idempotency.ledger.v1.GetPolicyResponse
-	(*ListPoliciesRequest)(nil),        // 43: idempotency.ledger.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),       // 44: idempotency.ledger.v1.ListPoliciesResponse
-	(*SetPolicyRequest)(nil),           // 45: idempotency.ledger.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),          // 46: idempotency.ledger.v1.SetPolicyResponse
-	(*PolicyChange)(nil),               // 47: idempotency.ledger.v1.PolicyChange
-	(*DeletePolicyRequest)(nil),        // 48: idempotency.ledger.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),       // 49: idempotency.ledger.v1.DeletePolicyResponse
-	(*PolicyVersion)(nil),              // 50: idempotency.ledger.v1.PolicyVersion
-	(*ListPolicyVersionsRequest)(nil),  // 51: idempotency.ledger.v1.ListPolicyVersionsRequest
-	(*ListPolicyVersionsResponse)(nil), // 52: idempotency.ledger.v1.ListPolicyVersionsResponse
-	(*GetRetentionStatusRequest)(nil),  // 53: idempotency.ledger.v1.GetRetentionStatusRequest
-	(*GetRetentionStatusResponse)(nil), // 54: idempotency.ledger.v1.GetRetentionStatusResponse
-	(*PurgeWorker)(nil),                // 55: idempotency.ledger.v1.PurgeWorker
-	(*RaiseTokenOffsetRequest)(nil),    // 56: idempotency.ledger.v1.RaiseTokenOffsetRequest
-	(*RaiseTokenOffsetResponse)(nil),   // 57: idempotency.ledger.v1.RaiseTokenOffsetResponse
-	(*ReplayRun)(nil),                  // 58: idempotency.ledger.v1.ReplayRun
-	(*CreateReplayRunRequest)(nil),     // 59: idempotency.ledger.v1.CreateReplayRunRequest
-	(*CreateReplayRunResponse)(nil),    // 60: idempotency.ledger.v1.CreateReplayRunResponse
-	(*CloseReplayRunRequest)(nil),      // 61: idempotency.ledger.v1.CloseReplayRunRequest
-	(*CloseReplayRunResponse)(nil),     // 62: idempotency.ledger.v1.CloseReplayRunResponse
-	(*ListReplayRunsRequest)(nil),      // 63: idempotency.ledger.v1.ListReplayRunsRequest
-	(*ListReplayRunsResponse)(nil),     // 64: idempotency.ledger.v1.ListReplayRunsResponse
-	(*Hold)(nil),                       // 65: idempotency.ledger.v1.Hold
-	(*HoldConsumersRequest)(nil),       // 66: idempotency.ledger.v1.HoldConsumersRequest
-	(*HoldConsumersResponse)(nil),      // 67: idempotency.ledger.v1.HoldConsumersResponse
-	(*ResumeConsumersRequest)(nil),     // 68: idempotency.ledger.v1.ResumeConsumersRequest
-	(*ResumeConsumersResponse)(nil),    // 69: idempotency.ledger.v1.ResumeConsumersResponse
-	(*ListHoldsRequest)(nil),           // 70: idempotency.ledger.v1.ListHoldsRequest
-	(*ListHoldsResponse)(nil),          // 71: idempotency.ledger.v1.ListHoldsResponse
-	(*timestamppb.Timestamp)(nil),      // 72: google.protobuf.Timestamp
-	(*EntryKey)(nil),                   // 73: idempotency.ledger.v1.EntryKey
-	(EntryState)(0),                    // 74: idempotency.ledger.v1.EntryState
-	(ParkCause)(0),                     // 75: idempotency.ledger.v1.ParkCause
-	(*durationpb.Duration)(nil),        // 76: google.protobuf.Duration
-	(*Rejected)(nil),                   // 77: idempotency.ledger.v1.Rejected
-	(OnExpiry)(0),                      // 78: idempotency.ledger.v1.OnExpiry
-	(*fieldmaskpb.FieldMask)(nil),      // 79: google.protobuf.FieldMask
+	(*GroupEntriesRequest)(nil),        // 16: idempotency.ledger.v1.GroupEntriesRequest
+	(*GroupEntriesResponse)(nil),       // 17: idempotency.ledger.v1.GroupEntriesResponse
+	(*EntryGroup)(nil),                 // 18: idempotency.ledger.v1.EntryGroup
+	(*SummarizeEntriesRequest)(nil),    // 19: idempotency.ledger.v1.SummarizeEntriesRequest
+	(*SummarizeEntriesResponse)(nil),   // 20: idempotency.ledger.v1.SummarizeEntriesResponse
+	(*ConsumerSummary)(nil),            // 21: idempotency.ledger.v1.ConsumerSummary
+	(*StateSummary)(nil),               // 22: idempotency.ledger.v1.StateSummary
+	(*RedriveEntryRequest)(nil),        // 23: idempotency.ledger.v1.RedriveEntryRequest
+	(*RedriveEntryResponse)(nil),       // 24: idempotency.ledger.v1.RedriveEntryResponse
+	(*ParkEntryRequest)(nil),           // 25: idempotency.ledger.v1.ParkEntryRequest
+	(*ParkEntryResponse)(nil),          // 26: idempotency.ledger.v1.ParkEntryResponse
+	(*ResolveEntryRequest)(nil),        // 27: idempotency.ledger.v1.ResolveEntryRequest
+	(*ResolveEntryResponse)(nil),       // 28: idempotency.ledger.v1.ResolveEntryResponse
+	(*DeleteEntryRequest)(nil),         // 29: idempotency.ledger.v1.DeleteEntryRequest
+	(*DeleteEntryResponse)(nil),        // 30: idempotency.ledger.v1.DeleteEntryResponse
+	(*RedriveEntriesRequest)(nil),      // 31: idempotency.ledger.v1.RedriveEntriesRequest
+	(*RedriveEntriesResponse)(nil),     // 32: idempotency.ledger.v1.RedriveEntriesResponse
+	(*RedriveOutcome)(nil),             // 33: idempotency.ledger.v1.RedriveOutcome
+	(*ParkEntriesRequest)(nil),         // 34: idempotency.ledger.v1.ParkEntriesRequest
+	(*ParkEntriesResponse)(nil),        // 35: idempotency.ledger.v1.ParkEntriesResponse
+	(*ResolveEntriesRequest)(nil),      // 36: idempotency.ledger.v1.ResolveEntriesRequest
+	(*ResolveEntriesResponse)(nil),     // 37: idempotency.ledger.v1.ResolveEntriesResponse
+	(*EntryOutcome)(nil),               // 38: idempotency.ledger.v1.EntryOutcome
+	(*ImportEntriesRequest)(nil),       // 39: idempotency.ledger.v1.ImportEntriesRequest
+	(*ImportedEntry)(nil),              // 40: idempotency.ledger.v1.ImportedEntry
+	(*ImportEntriesResponse)(nil),      // 41: idempotency.ledger.v1.ImportEntriesResponse
+	(*ImportRejection)(nil),            // 42: idempotency.ledger.v1.ImportRejection
+	(*AuditEvent)(nil),                 // 43: idempotency.ledger.v1.AuditEvent
+	(*AuditChange)(nil),                // 44: idempotency.ledger.v1.AuditChange
+	(*ListAuditEventsRequest)(nil),     // 45: idempotency.ledger.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),    // 46: idempotency.ledger.v1.ListAuditEventsResponse
+	(*BackoffPolicy)(nil),              // 47: idempotency.ledger.v1.BackoffPolicy
+	(*Policy)(nil),                     // 48: idempotency.ledger.v1.Policy
+	(*ConsumerPolicy)(nil),             // 49: idempotency.ledger.v1.ConsumerPolicy
+	(*GetPolicyRequest)(nil),           // 50: idempotency.ledger.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),          // 51: idempotency.ledger.v1.GetPolicyResponse
+	(*ListPoliciesRequest)(nil),        // 52: idempotency.ledger.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),       // 53: idempotency.ledger.v1.ListPoliciesResponse
+	(*SetPolicyRequest)(nil),           // 54: idempotency.ledger.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),          // 55: idempotency.ledger.v1.SetPolicyResponse
+	(*PolicyChange)(nil),               // 56: idempotency.ledger.v1.PolicyChange
+	(*DeletePolicyRequest)(nil),        // 57: idempotency.ledger.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),       // 58: idempotency.ledger.v1.DeletePolicyResponse
+	(*PolicyVersion)(nil),              // 59: idempotency.ledger.v1.PolicyVersion
+	(*ListPolicyVersionsRequest)(nil),  // 60: idempotency.ledger.v1.ListPolicyVersionsRequest
+	(*ListPolicyVersionsResponse)(nil), // 61: idempotency.ledger.v1.ListPolicyVersionsResponse
+	(*GetRetentionStatusRequest)(nil),  // 62: idempotency.ledger.v1.GetRetentionStatusRequest
+	(*GetRetentionStatusResponse)(nil), // 63: idempotency.ledger.v1.GetRetentionStatusResponse
+	(*PurgeWorker)(nil),                // 64: idempotency.ledger.v1.PurgeWorker
+	(*RaiseTokenOffsetRequest)(nil),    // 65: idempotency.ledger.v1.RaiseTokenOffsetRequest
+	(*RaiseTokenOffsetResponse)(nil),   // 66: idempotency.ledger.v1.RaiseTokenOffsetResponse
+	(*ReplayRun)(nil),                  // 67: idempotency.ledger.v1.ReplayRun
+	(*CreateReplayRunRequest)(nil),     // 68: idempotency.ledger.v1.CreateReplayRunRequest
+	(*CreateReplayRunResponse)(nil),    // 69: idempotency.ledger.v1.CreateReplayRunResponse
+	(*CloseReplayRunRequest)(nil),      // 70: idempotency.ledger.v1.CloseReplayRunRequest
+	(*CloseReplayRunResponse)(nil),     // 71: idempotency.ledger.v1.CloseReplayRunResponse
+	(*ListReplayRunsRequest)(nil),      // 72: idempotency.ledger.v1.ListReplayRunsRequest
+	(*ListReplayRunsResponse)(nil),     // 73: idempotency.ledger.v1.ListReplayRunsResponse
+	(*Hold)(nil),                       // 74: idempotency.ledger.v1.Hold
+	(*HoldConsumersRequest)(nil),       // 75: idempotency.ledger.v1.HoldConsumersRequest
+	(*HoldConsumersResponse)(nil),      // 76: idempotency.ledger.v1.HoldConsumersResponse
+	(*ResumeConsumersRequest)(nil),     // 77: idempotency.ledger.v1.ResumeConsumersRequest
+	(*ResumeConsumersResponse)(nil),    // 78: idempotency.ledger.v1.ResumeConsumersResponse
+	(*ListHoldsRequest)(nil),           // 79: idempotency.ledger.v1.ListHoldsRequest
+	(*ListHoldsResponse)(nil),          // 80: idempotency.ledger.v1.ListHoldsResponse
+	(*timestamppb.Timestamp)(nil),      // 81: google.protobuf.Timestamp
+	(*EntryKey)(nil),                   // 82: idempotency.ledger.v1.EntryKey
+	(EntryState)(0),                    // 83: idempotency.ledger.v1.EntryState
+	(ParkCause)(0),                     // 84: idempotency.ledger.v1.ParkCause
+	(*durationpb.Duration)(nil),        // 85: google.protobuf.Duration
+	(*Rejected)(nil),                   // 86: idempotency.ledger.v1.Rejected
+	(OnExpiry)(0),                      // 87: idempotency.ledger.v1.OnExpiry
+	(*fieldmaskpb.FieldMask)(nil),      // 88: google.protobuf.FieldMask
 }
 var file_idempotency_ledger_v1_admin_proto_depIdxs = []int32{
-	72,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	72,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	81,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	81,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
 	0,   // 2: idempotency.ledger.v1.Attempt.outcome:type_name -> idempotency.ledger.v1.ClosedBy
-	73,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
+	82,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
+	83,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
+	84,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
 	0,   // 6: idempotency.ledger.v1.Entry.closed_by:type_name -> idempotency.ledger.v1.ClosedBy
-	72,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
-	72,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
-	72,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
-	72,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
-	72,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
-	72,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
+	81,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
+	81,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
+	81,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
+	81,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
+	81,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
+	81,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
 	7,   // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
-	72,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
-	72,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
-	72,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
-	76,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
+	81,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
+	81,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
+	81,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
+	85,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
 	9,   // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
 	1,   // 19: idempotency.ledger.v1.AllowedChange.change:type_name -> idempotency.ledger.v1.EntryChange
-	73,  // 20: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	82,  // 20: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
 	8,   // 21: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	74,  // 22: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 23: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
-	76,  // 24: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
-	76,  // 25: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
-	12,  // 26: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	2,   // 27: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
-	8,   // 28: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
-	15,  // 29: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
-	72,  // 30: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
-	72,  // 31: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
-	18,  // 32: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
-	72,  // 33: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	19,  // 34: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
-	76,  // 35: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
-	74,  // 36: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 37: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
-	76,  // 38: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
-	73,  // 39: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 40: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 41: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	8,   // 42: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 43: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 44: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	8,   // 45: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	73,  // 46: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	12,  // 47: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	30,  // 48: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
-	73,  // 49: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	74,  // 50: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	75,  // 51: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	77,  // 52: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	32,  // 53: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
-	73,  // 54: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
-	72,  // 55: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
-	34,  // 56: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
-	77,  // 57: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
-	72,  // 58: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	73,  // 59: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	35,  // 60: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
-	76,  // 61: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
-	76,  // 62: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
-	76,  // 63: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
-	76,  // 64: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
-	76,  // 65: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	76,  // 66: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
-	78,  // 67: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	38,  // 68: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
-	76,  // 69: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
-	76,  // 70: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
-	76,  // 71: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
-	76,  // 72: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
-	76,  // 73: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
-	3,   // 74: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
-	4,   // 75: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
-	5,   // 76: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
-	6,   // 77: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
-	39,  // 78: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
-	72,  // 79: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
-	40,  // 80: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	40,  // 81: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	39,  // 82: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
-	79,  // 83: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	40,  // 84: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	47,  // 85: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
-	40,  // 86: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	39,  // 87: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
-	72,  // 88: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
-	50,  // 89: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
-	76,  // 90: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	55,  // 91: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
-	72,  // 92: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
-	72,  // 93: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
-	72,  // 94: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
-	76,  // 95: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
-	76,  // 96: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
-	76,  // 97: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
-	72,  // 98: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
-	72,  // 99: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
-	76,  // 100: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
-	76,  // 101: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
-	5,   // 102: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
-	72,  // 103: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
-	72,  // 104: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
-	72,  // 105: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
-	19,  // 106: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
-	76,  // 107: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
-	58,  // 108: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	58,  // 109: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	58,  // 110: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
-	72,  // 111: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
-	72,  // 112: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
-	65,  // 113: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
-	65,  // 114: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
-	10,  // 115: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
-	13,  // 116: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
-	16,  // 117: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
-	20,  // 118: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
-	22,  // 119: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
-	24,  // 120: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
-	26,  // 121: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
-	28,  // 122: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
-	31,  // 123: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
-	41,  // 124: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
-	43,  // 125: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
-	45,  // 126: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
-	48,  // 127: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
-	51,  // 128: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
-	36,  // 129: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
-	53,  // 130: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
-	59,  // 131: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
-	61,  // 132: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
-	63,  // 133: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
-	66,  // 134: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
-	68,  // 135: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
-	70,  // 136: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
-	56,  // 137: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
-	11,  // 138: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
-	14,  // 139: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
-	17,  // 140: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
-	21,  // 141: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
-	23,  // 142: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
-	25,  // 143: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
-	27,  // 144: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
-	29,  // 145: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
-	33,  // 146: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
-	42,  // 147: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
-	44,  // 148: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
-	46,  // 149: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
-	49,  // 150: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
-	52,  // 151: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
-	37,  // 152: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
-	54,  // 153: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
-	60,  // 154: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
-	62,  // 155: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
-	64,  // 156: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
-	67,  // 157: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
-	69,  // 158: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
-	71,  // 159: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
-	57,  // 160: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
-	138, // [138:161] is the sub-list for method output_type
-	115, // [115:138] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	83,  // 22: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
+	84,  // 23: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
+	85,  // 24: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
+	85,  // 25: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
+	85,  // 26: idempotency.ledger.v1.EntryFilter.parked_max_age:type_name -> google.protobuf.Duration
+	12,  // 27: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	2,   // 28: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
+	8,   // 29: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
+	15,  // 30: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
+	81,  // 31: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
+	81,  // 32: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
+	12,  // 33: idempotency.ledger.v1.GroupEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	18,  // 34: idempotency.ledger.v1.GroupEntriesResponse.groups:type_name -> idempotency.ledger.v1.EntryGroup
+	81,  // 35: idempotency.ledger.v1.GroupEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	83,  // 36: idempotency.ledger.v1.EntryGroup.state:type_name -> idempotency.ledger.v1.EntryState
+	84,  // 37: idempotency.ledger.v1.EntryGroup.cause:type_name -> idempotency.ledger.v1.ParkCause
+	85,  // 38: idempotency.ledger.v1.EntryGroup.oldest_age:type_name -> google.protobuf.Duration
+	21,  // 39: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
+	81,  // 40: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	22,  // 41: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
+	85,  // 42: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
+	83,  // 43: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
+	84,  // 44: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
+	85,  // 45: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
+	82,  // 46: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	8,   // 47: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	82,  // 48: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	8,   // 49: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	82,  // 50: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	83,  // 51: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	8,   // 52: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	82,  // 53: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	12,  // 54: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	33,  // 55: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
+	82,  // 56: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	83,  // 57: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	84,  // 58: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	86,  // 59: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	12,  // 60: idempotency.ledger.v1.ParkEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	38,  // 61: idempotency.ledger.v1.ParkEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	12,  // 62: idempotency.ledger.v1.ResolveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	83,  // 63: idempotency.ledger.v1.ResolveEntriesRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	38,  // 64: idempotency.ledger.v1.ResolveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	82,  // 65: idempotency.ledger.v1.EntryOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	83,  // 66: idempotency.ledger.v1.EntryOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	84,  // 67: idempotency.ledger.v1.EntryOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	86,  // 68: idempotency.ledger.v1.EntryOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	40,  // 69: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
+	82,  // 70: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
+	81,  // 71: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
+	42,  // 72: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
+	86,  // 73: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
+	81,  // 74: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	44,  // 75: idempotency.ledger.v1.AuditEvent.changes:type_name -> idempotency.ledger.v1.AuditChange
+	82,  // 76: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	81,  // 77: idempotency.ledger.v1.ListAuditEventsRequest.from:type_name -> google.protobuf.Timestamp
+	81,  // 78: idempotency.ledger.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
+	43,  // 79: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
+	85,  // 80: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
+	85,  // 81: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
+	85,  // 82: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
+	85,  // 83: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
+	85,  // 84: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	85,  // 85: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
+	87,  // 86: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	47,  // 87: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
+	85,  // 88: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
+	85,  // 89: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
+	85,  // 90: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
+	85,  // 91: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
+	85,  // 92: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
+	3,   // 93: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
+	4,   // 94: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
+	5,   // 95: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
+	6,   // 96: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
+	48,  // 97: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
+	81,  // 98: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
+	49,  // 99: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	49,  // 100: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	48,  // 101: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
+	88,  // 102: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	49,  // 103: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	56,  // 104: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
+	49,  // 105: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	48,  // 106: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
+	81,  // 107: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
+	59,  // 108: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
+	85,  // 109: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	64,  // 110: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
+	81,  // 111: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
+	81,  // 112: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
+	81,  // 113: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
+	85,  // 114: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
+	85,  // 115: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
+	85,  // 116: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
+	81,  // 117: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
+	81,  // 118: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
+	85,  // 119: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
+	85,  // 120: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
+	5,   // 121: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
+	81,  // 122: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
+	81,  // 123: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
+	81,  // 124: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
+	22,  // 125: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
+	85,  // 126: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
+	67,  // 127: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	67,  // 128: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	67,  // 129: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
+	81,  // 130: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
+	81,  // 131: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
+	74,  // 132: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
+	74,  // 133: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
+	10,  // 134: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
+	13,  // 135: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
+	19,  // 136: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
+	16,  // 137: idempotency.ledger.v1.AdminService.GroupEntries:input_type -> idempotency.ledger.v1.GroupEntriesRequest
+	23,  // 138: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
+	25,  // 139: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
+	27,  // 140: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
+	29,  // 141: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
+	31,  // 142: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
+	34,  // 143: idempotency.ledger.v1.AdminService.ParkEntries:input_type -> idempotency.ledger.v1.ParkEntriesRequest
+	36,  // 144: idempotency.ledger.v1.AdminService.ResolveEntries:input_type -> idempotency.ledger.v1.ResolveEntriesRequest
+	39,  // 145: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
+	50,  // 146: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
+	52,  // 147: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
+	54,  // 148: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
+	57,  // 149: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
+	60,  // 150: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
+	45,  // 151: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
+	62,  // 152: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
+	68,  // 153: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
+	70,  // 154: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
+	72,  // 155: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
+	75,  // 156: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
+	77,  // 157: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
+	79,  // 158: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
+	65,  // 159: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
+	11,  // 160: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
+	14,  // 161: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
+	20,  // 162: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
+	17,  // 163: idempotency.ledger.v1.AdminService.GroupEntries:output_type -> idempotency.ledger.v1.GroupEntriesResponse
+	24,  // 164: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
+	26,  // 165: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
+	28,  // 166: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
+	30,  // 167: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
+	32,  // 168: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
+	35,  // 169: idempotency.ledger.v1.AdminService.ParkEntries:output_type -> idempotency.ledger.v1.ParkEntriesResponse
+	37,  // 170: idempotency.ledger.v1.AdminService.ResolveEntries:output_type -> idempotency.ledger.v1.ResolveEntriesResponse
+	41,  // 171: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
+	51,  // 172: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
+	53,  // 173: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
+	55,  // 174: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
+	58,  // 175: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
+	61,  // 176: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
+	46,  // 177: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
+	63,  // 178: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
+	69,  // 179: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
+	71,  // 180: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
+	73,  // 181: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
+	76,  // 182: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
+	78,  // 183: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
+	80,  // 184: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
+	66,  // 185: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
+	160, // [160:186] is the sub-list for method output_type
+	134, // [134:160] is the sub-list for method input_type
+	134, // [134:134] is the sub-list for extension type_name
+	134, // [134:134] is the sub-list for extension extendee
+	0,   // [0:134] is the sub-list for field type_name
 }
 
 func init() { file_idempotency_ledger_v1_admin_proto_init() }
@@ -6498,17 +7472,17 @@ func file_idempotency_ledger_v1_admin_proto_init() {
 		return
 	}
 	file_idempotency_ledger_v1_ledger_proto_init()
-	file_idempotency_ledger_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[31].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[32].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[33].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[14].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[41].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_idempotency_ledger_v1_admin_proto_rawDesc), len(file_idempotency_ledger_v1_admin_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   65,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

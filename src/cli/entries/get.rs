@@ -256,7 +256,8 @@ fn held_by(entry: &proto::Entry, now: &Timestamp) -> Option<String> {
     } else {
         format!("lease ended {} ago", rough(left.saturating_neg()))
     };
-    let owner = if entry.owner.is_empty() { "a client without a name".to_owned() } else { clean(&entry.owner) };
+    let owner =
+        if entry.owner.is_empty() { "a client without a name".to_owned() } else { clean(&entry.owner) };
     Some(format!("{owner} since {}, last renewed {renewed}, {lease}", ago(Some(granted), now)))
 }
 

@@ -8,7 +8,7 @@ use prost_types::Timestamp;
 use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
-use crate::cli::consumer::note_unknown;
+use crate::cli::consumer::{note_unknown, refused};
 use crate::cli::enums;
 use crate::cli::json;
 use crate::cli::problem::{Exit, Problem};
@@ -71,6 +71,7 @@ impl List {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut admin = client.connect().await?;
         let consumer = self.consumer.clone().unwrap_or_default();
+        self.filter.is_known(client, &mut admin, &consumer).await?;
         let filter = self.filter.message(&consumer);
         if let Some(GroupBy::Error) = self.group_by {
             return groups::run(client, &mut admin, filter, self.limit).await;
@@ -116,8 +117,11 @@ impl List {
         }
         if more && readable + unreadable < limit {
             if consumer.is_empty() {
-                return Err(Problem::new(Exit::Partly, "the search has ended before all consumers were looked at")
-                    .next("name one with --consumer, or search all with --limit 0"));
+                return Err(Problem::new(
+                    Exit::Partly,
+                    "the search has ended before all consumers were looked at",
+                )
+                .next("name one with --consumer, or search all with --limit 0"));
             }
             return Err(searched_until(self.newest_first, looked_at_until.as_ref(), &clock::now()));
         }
@@ -131,15 +135,6 @@ impl List {
         }
         Ok(Exit::Done)
     }
-}
-
-/// A refusal of the server. A list of all consumers needs the right to read all of them.
-fn refused(status: &tonic::Status, consumer: &str) -> Problem {
-    let problem = Problem::of(status);
-    if consumer.is_empty() && problem.reason == Some(proto::ErrorReason::ConsumerNotAllowed) {
-        return problem.next("your token does not allow to read all consumers: name one with --consumer");
-    }
-    problem
 }
 
 /// Whether a row follows a page that ended at the limit: a server returns the token of a next page with each full page, also
@@ -253,7 +248,8 @@ mod tests {
             created_at: before(ago),
             ..Entry::default()
         };
-        let error = "provider answered 502 for order-001900: upstream connect error or disconnect before headers";
+        let error =
+            "provider answered 502 for order-001900: upstream connect error or disconnect before headers";
         let exhausted = ParkCause::AttemptsExhausted;
         let entries = [
             entry("order-001900", EntryState::Parked, exhausted, 187_200, error),

@@ -6,7 +6,9 @@ mod filter;
 mod get;
 mod list;
 mod lookup;
+mod park;
 mod redrive;
+mod resolve;
 mod suggestions;
 mod summary;
 mod unreadable;
@@ -31,10 +33,10 @@ pub(super) enum Command {
     Summary(summary::Summary),
     /// Have one entry processed again, or all that match a filter
     Redrive(redrive::Redrive),
-    /// Stop grants of an entry until an operator redrives or resolves it
-    Park(change::Park),
-    /// Record the outcome of a message
-    Resolve(change::Resolve),
+    /// Stop grants of one entry, or of all that match a filter, until an operator redrives or resolves it
+    Park(Box<park::Park>),
+    /// Record the outcome of a message, or of all that match a filter
+    Resolve(Box<resolve::Resolve>),
     /// Forget an entry for good: a later delivery of the message is new
     Delete(change::Delete),
     /// Store messages that were processed elsewhere as COMPLETED

@@ -1,5 +1,6 @@
 //! `entries summary`: the number of entries by state, one time or repeatedly.
 
+mod look;
 mod needs;
 mod screen;
 
@@ -7,7 +8,7 @@ use clap::Args;
 use console::Term;
 use tokio::time::sleep;
 
-use self::screen::Look;
+use self::look::Look;
 use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::note_unknown;
 use crate::cli::output::Output;
@@ -111,7 +112,8 @@ async fn fetch(client: &Client, admin: &mut Admin, whose: (&str, &str)) -> Resul
     // A server of an earlier version does not know holds.
     let holds = holds.map_or_else(|_| Vec::new(), |answer| answer.into_inner().holds);
     let policies = policy::all(client, admin).await?;
-    let disabled = policies.into_iter().filter(|one| one.policy.as_ref().is_some_and(proto::Policy::disabled));
+    let disabled =
+        policies.into_iter().filter(|one| one.policy.as_ref().is_some_and(proto::Policy::disabled));
     Ok(Look { summary, holds, disabled: disabled.map(|one| one.consumer).collect() })
 }
 

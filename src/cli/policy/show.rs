@@ -37,7 +37,10 @@ pub(super) async fn fetch(
 }
 
 /// Fetches all policies, page by page.
-pub(in crate::cli) async fn all(client: &Client, admin: &mut Admin) -> Result<Vec<proto::ConsumerPolicy>, Problem> {
+pub(in crate::cli) async fn all(
+    client: &Client,
+    admin: &mut Admin,
+) -> Result<Vec<proto::ConsumerPolicy>, Problem> {
     let mut all = Vec::new();
     let mut page_token = String::new();
     loop {

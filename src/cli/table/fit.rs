@@ -2,7 +2,7 @@
 
 use console::{measure_text_width, truncate_str};
 
-use super::{Column, GAP, Narrows};
+use super::column::{Column, GAP, Narrows};
 
 /// A text column is not narrower than this: columns are left out, or lines become longer instead.
 const LAST_MIN: usize = 16;

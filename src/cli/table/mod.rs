@@ -2,68 +2,26 @@
 //! an instant or a number is never cut, since the rest of it would be read as another one. Where everything must be shown,
 //! fields wrap instead.
 
+mod column;
 mod fit;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use console::measure_text_width;
 
+use self::column::{GAP, Narrows};
 use self::fit::{Fitting, shortened, wrapped};
 use super::output::{Output, TextStyle};
 use super::problem::Problem;
 
+pub(crate) use self::column::Column;
 pub(crate) use self::fit::wrapped as wrapped_text;
 
-const GAP: usize = 2;
 /// The width of a value that stands for a column that is left out.
 const VALUE_MAX: usize = 24;
 
 /// Whether this process has named the option that shows everything: a list of many pages names it one time.
 static NAMED: AtomicBool = AtomicBool::new(false);
-
-/// How a column becomes narrower.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Narrows {
-    Never,
-    /// Both ends stay, which distinguish names.
-    Middle,
-    End,
-}
-
-/// A column of a table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    heading: &'static str,
-    narrows: Narrows,
-    /// The order in which columns are left out on a narrow terminal; 0 for a column that always stays.
-    leaves: u8,
-}
-
-impl Column {
-    /// An instant, a number, or a word of an enum: never cut.
-    pub(crate) const fn whole(heading: &'static str) -> Column {
-        Column { heading, narrows: Narrows::Never, leaves: 0 }
-    }
-
-    /// A name: its middle may be left out.
-    pub(crate) const fn name(heading: &'static str) -> Column {
-        Column { heading, narrows: Narrows::Middle, leaves: 0 }
-    }
-
-    /// A text: its end may be left out.
-    pub(crate) const fn text(heading: &'static str) -> Column {
-        Column { heading, narrows: Narrows::End, leaves: 0 }
-    }
-
-    pub(crate) const fn heading(&self) -> &'static str {
-        self.heading
-    }
-
-    /// On a narrow terminal the column may be left out, the one with the lowest number first.
-    pub(crate) const fn left_out(self, order: u8) -> Column {
-        Column { leaves: order, ..self }
-    }
-}
 
 /// A field: its text, already cleaned, and its style.
 #[derive(Clone, Debug)]
@@ -117,7 +75,11 @@ impl FittedTable {
         if !self.left_out.is_empty() {
             return wrapped(&format!("left out here: {}; --wide shows all", self.left_out.join(", ")), width);
         }
-        if self.shortened { wrapped("shortened to the terminal's width; --wide shows all", width) } else { Vec::new() }
+        if self.shortened {
+            wrapped("shortened to the terminal's width; --wide shows all", width)
+        } else {
+            Vec::new()
+        }
     }
 }
 

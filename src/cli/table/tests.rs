@@ -47,15 +47,30 @@ fn list() -> Table {
 fn columns_are_left_out_before_an_instant_is_cut() {
     for (width, heading, left_out) in [
         (80, "WHEN                  ID       SOURCE  OWNER  ERROR", None),
-        (55, "WHEN                  ID       OWNER  ERROR", Some("left out here: SOURCE (shop); --wide shows all")),
-        (50, "WHEN                  ID       ERROR", Some("left out here: SOURCE (shop), OWNER; --wide shows all")),
+        (
+            55,
+            "WHEN                  ID       OWNER  ERROR",
+            Some("left out here: SOURCE (shop); --wide shows all"),
+        ),
+        (
+            50,
+            "WHEN                  ID       ERROR",
+            Some("left out here: SOURCE (shop), OWNER; --wide shows all"),
+        ),
         // Then a line is longer than the terminal: what is left stays whole.
-        (10, "WHEN                  ID       ERROR", Some("left out here: SOURCE (shop), OWNER; --wide shows all")),
+        (
+            10,
+            "WHEN                  ID       ERROR",
+            Some("left out here: SOURCE (shop), OWNER; --wide shows all"),
+        ),
     ] {
         let fitted = list().fitted(Output::plain(), Some(width));
         assert_eq!(fitted.lines[0], heading, "{width}");
         assert!(fitted.lines[1].starts_with("2026-11-21T13:11:33Z  order-1  "), "{width}: {fitted:?}");
-        assert!(fitted.lines.iter().all(|line| measure_text_width(line) <= width.max(47)), "{width}: {fitted:?}");
+        assert!(
+            fitted.lines.iter().all(|line| measure_text_width(line) <= width.max(47)),
+            "{width}: {fitted:?}"
+        );
         if let Some(note) = left_out {
             assert_eq!(fitted.note().join(" "), note, "{width}");
         }

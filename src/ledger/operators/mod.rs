@@ -1,5 +1,6 @@
 //! The reads and changes of operators: each kind of work has a separate operator task.
 
+pub(super) mod bulk;
 pub(super) mod change;
 pub(super) mod count_entries;
 pub(super) mod handle;
@@ -10,7 +11,6 @@ mod operation;
 mod operator_task;
 mod places;
 pub(super) mod read;
-pub(super) mod redrive;
 mod retry;
 pub(super) mod token_offset;
 pub(super) mod unreadable;

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::read::Ages;
 use super::retry::JobResult;
-use crate::domain::{
-    EntryFilter, KeyHash, ListedRow, Listing, Namespace, OpenRange, Reading, StoreTime,
-};
+use crate::domain::{EntryFilter, KeyHash, ListedRow, Listing, Namespace, OpenRange, Reading, StoreTime};
 use crate::store::{Session, StoreError};
 
 /// Number of names that one statement looks at. Each is a probe of an index, of some pages: 100 names touch at most 2,000

@@ -222,7 +222,7 @@ impl Query {
 }
 
 /// Where a page ended early: after the row with this consumer and this place.
-struct Ended {
+struct PageEnd {
     consumer: String,
     place: (StoreTime, KeyHash),
 }
@@ -230,7 +230,7 @@ struct Ended {
 /// Rows as a page of at most [`PAGE_BYTES`] and one entry; and where the page ended, if that left rows out.
 fn shown(
     rows: impl IntoIterator<Item = (Reading, ListedRow)>,
-) -> (proto::ListEntriesResponse, Option<Ended>) {
+) -> (proto::ListEntriesResponse, Option<PageEnd>) {
     let (mut page, mut bytes) = (proto::ListEntriesResponse::default(), 0);
     for (reading, row) in rows {
         let mut consumer = String::new();
@@ -249,7 +249,7 @@ fn shown(
         }
         // Only an entry makes the page longer, so the row that ends it has a consumer.
         if bytes >= PAGE_BYTES {
-            return (page, Some(Ended { consumer, place: row.place }));
+            return (page, Some(PageEnd { consumer, place: row.place }));
         }
     }
     (page, None)

@@ -1,10 +1,12 @@
 //! `AdminService`: what operators read and change.
 
+mod audit;
 mod bulk;
 mod changes;
 mod entries;
 mod groups;
 mod holds;
+mod imports;
 mod page_token;
 pub(super) mod policies;
 mod replays;

@@ -3,11 +3,11 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    AdminRpc, allowed_on, answered, bulk, changes, entries, groups, holds, policies, replays, retention, summary,
-    token_offset,
+    AdminRpc, allowed_on, answered, audit, bulk, changes, entries, groups, holds, policies, replays,
+    retention, summary, token_offset,
 };
 use crate::identity::{Right, Whose};
-use crate::ledger::{CountScope, HoldResult, Sought, redrive_all};
+use crate::ledger::{CountScope, HoldResult, Sought};
 use crate::proto::{self, admin_service_server::AdminService};
 use crate::rpc::edge::auth;
 use crate::wire::entry;
@@ -89,16 +89,25 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RedriveEntriesRequest>,
     ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
-        answered(async {
-            let caller = auth::caller(request.extensions())?;
-            let order = bulk::redrive(request.get_ref(), caller.principal(), &self.limits)?;
-            // Also for a dry run, since it names entries in states that only a change would look for.
-            caller.allowed(&order.filter.consumer)?;
-            let (caller, consumer) = (caller.clone(), order.filter.consumer.clone());
-            let events = redrive_all(&self.operators(&caller), order).await?;
-            Ok(bulk::progress_stream(events, caller, consumer))
-        })
-        .await
+        answered(self.change_many(request.get_ref(), request.extensions())).await
+    }
+
+    type ParkEntriesStream = bulk::ResponseStream<proto::ParkEntriesResponse>;
+
+    async fn park_entries(
+        &self,
+        request: Request<proto::ParkEntriesRequest>,
+    ) -> Result<Response<Self::ParkEntriesStream>, Status> {
+        answered(self.change_many(request.get_ref(), request.extensions())).await
+    }
+
+    type ResolveEntriesStream = bulk::ResponseStream<proto::ResolveEntriesResponse>;
+
+    async fn resolve_entries(
+        &self,
+        request: Request<proto::ResolveEntriesRequest>,
+    ) -> Result<Response<Self::ResolveEntriesStream>, Status> {
+        answered(self.change_many(request.get_ref(), request.extensions())).await
     }
 
     type ImportEntriesStream = bulk::ResponseStream<proto::ImportEntriesResponse>;
@@ -107,20 +116,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        answered(async {
-            let caller = auth::caller(request.extensions())?.clone();
-            caller.allowed_somewhere()?;
-            let open = self.operators.open_operation(caller.principal(), false)?;
-            let intake = bulk::ImportStream {
-                operators: self.operators(&caller),
-                limits: self.limits,
-                caller,
-                incoming: request.into_inner(),
-                open,
-            };
-            Ok(intake.answers())
-        })
-        .await
+        answered(self.begin_import(request)).await
     }
 
     async fn get_retention_status(
@@ -387,7 +383,7 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::ListAuditEventsResponse>, Status> {
         answered(async {
             let asked = request.get_ref();
-            let query = changes::audit(asked, &self.limits)?;
+            let query = audit::query(asked, &self.limits)?;
             let caller = auth::caller(request.extensions())?;
             allowed_on(caller, asked.key.as_ref().map_or(&asked.consumer, |key| &key.consumer))?;
             let events = self.operators(caller).audit(query.listing.clone()).await;

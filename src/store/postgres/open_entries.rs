@@ -5,8 +5,8 @@ use sqlx::postgres::PgRow;
 
 use super::PgSession;
 use super::errors::of_sqlx;
-use super::listing::{fits, graces, planned_each_time};
 use super::list_position;
+use super::listing::{fits, graces, planned_each_time};
 use crate::domain::{EntryFilter, OpenConsumers, OpenRange, OpenRow, Reading, StoreTime};
 use crate::store::numbers::number;
 use crate::store::{Entries as _, StoreError};
@@ -30,7 +30,8 @@ FROM looked l ORDER BY l.name"
     };
 }
 
-pub(super) const OPEN_CONSUMERS: &str = open_consumers!("open_consumers", "e.attention = ANY ($2::smallint[])");
+pub(super) const OPEN_CONSUMERS: &str =
+    open_consumers!("open_consumers", "e.attention = ANY ($2::smallint[])");
 pub(super) const DOUBLED_CONSUMERS: &str =
     open_consumers!("doubled_consumers", "e.doubled AND cardinality($2::smallint[]) >= 0");
 

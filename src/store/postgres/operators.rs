@@ -10,7 +10,7 @@ use crate::domain::{
     OpenConsumers, OpenRange, OpenRow, PurgeStatus, PurgeWorker, Reading, RequestDigest, Span, StoreTime,
     Summary,
 };
-use crate::store::records::{AuditRow, WorkerRow};
+use crate::store::records::{AuditRow, WorkerRow, first_event};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{
     Entries as _, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write, WriteResult,
@@ -161,9 +161,14 @@ impl Operators for PgSession {
         self.end(outcome).await
     }
 
-    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
+    async fn count_changed(
+        &mut self,
+        consumer: &str,
+        operation_id: &str,
+        action: &str,
+    ) -> Result<i64, StoreError> {
         let prefix = AuditEvent::id_of(consumer, &format!("{operation_id}/"));
-        let query = self.query(audit::COUNT_REDRIVEN).bind(prefix);
+        let query = self.query(audit::COUNT_CHANGED).bind(prefix).bind(action.to_owned());
         let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
         row.try_get(0).map_err(of_sqlx)
     }
@@ -187,11 +192,12 @@ impl Operators for PgSession {
     }
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
-        let (at, request_id) = listing.before.clone().unwrap_or((StoreTime::MAX, String::new()));
+        let (at, request_id) = first_event(listing);
         let statement = match &listing.of {
             AuditOf::All => audit::AUDIT,
             AuditOf::Consumer(_) => audit::AUDIT_OF_CONSUMER,
             AuditOf::Entry(_) => audit::AUDIT_OF_ENTRY,
+            AuditOf::Operation { .. } => audit::AUDIT_OF_OPERATION,
         };
         let query = sqlx::query_as::<_, AuditRow>(statement)
             .persistent(self.persistent)
@@ -202,6 +208,7 @@ impl Operators for PgSession {
             AuditOf::All => query,
             AuditOf::Consumer(consumer) => query.bind(consumer.clone()),
             AuditOf::Entry(key) => query.bind(*key),
+            AuditOf::Operation { consumer, id } => query.bind(AuditEvent::id_of(consumer, id)),
         };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(rows.into_iter().map(AuditEvent::from).collect())

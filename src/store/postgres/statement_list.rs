@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use super::statements as sql;
 use super::{
-    audit, counting, entry_statements, holds, listing, names, open_entries, operators, policies, purge, replays,
-    upkeep,
+    audit, counting, entry_statements, holds, listing, names, open_entries, operators, policies, purge,
+    replays, upkeep,
 };
 use crate::store::postgres::connection::orphans;
 
@@ -79,11 +79,12 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         operators::OFFSET_RAISE,
         audit::AUDIT_ADD,
         audit::AUDITED,
-        audit::COUNT_REDRIVEN,
+        audit::COUNT_CHANGED,
         audit::PART_DIGESTS,
         audit::AUDIT,
         audit::AUDIT_OF_CONSUMER,
         audit::AUDIT_OF_ENTRY,
+        audit::AUDIT_OF_OPERATION,
         upkeep::AUDIT_PURGE,
         policies::POLICY_ADD,
         policies::POLICIES,

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use super::one_trip::RowStatement;
 use super::statements as sql;
 use super::{
-    audit, counting, entry_statements, holds, listing, names, open_entries, operators, policies, purge, replays,
-    upkeep,
+    audit, counting, entry_statements, holds, listing, names, open_entries, operators, policies, purge,
+    replays, upkeep,
 };
 
 /// See the module.
@@ -87,11 +87,12 @@ const ALONE: &[&str] = &[
     operators::OFFSET_RAISE,
     audit::AUDIT_ADD,
     audit::AUDITED,
-    audit::COUNT_REDRIVEN,
+    audit::COUNT_CHANGED,
     audit::PART_DIGEST,
     audit::AUDIT,
     audit::AUDIT_OF_CONSUMER,
     audit::AUDIT_OF_ENTRY,
+    audit::AUDIT_OF_OPERATION,
     upkeep::AUDIT_PURGE,
     policies::POLICY_ADD,
     policies::POLICIES,

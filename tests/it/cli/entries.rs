@@ -276,7 +276,10 @@ async fn a_summary_counts_by_state(kind: Kind) {
     let lines: Vec<&str> = shown.out.lines().collect();
     assert_eq!(lines[0], "as of 2026-05-28T21:28:20Z", "{shown:?}");
     assert_eq!(lines[1], "needs a person:", "{shown:?}");
-    assert_eq!(lines[2], "  2 entries are parked: c 2 (entries list --state PARKED --group-by error)", "{shown:?}");
+    assert_eq!(
+        lines[2], "  2 entries are parked: c 2 (entries list --state PARKED --group-by error)",
+        "{shown:?}"
+    );
     assert!(lines.contains(&"  PARKED       CONSUMER  2      1h 1m"), "{shown:?}");
     let told = ask(&server, &["entries", "summary", "--consumer", "c", "--json"]).await.json();
     assert_eq!(told[0]["consumers"][0]["expired"], "1");

@@ -70,10 +70,10 @@ async fn list_without_a_consumer_shows_all_consumers(kind: Kind) {
     ask(&server, &["entries", "list", "--state", "COMPLETED"])
         .await
         .says(1, &["filter.states", "name the consumer"]);
-    ask(&server, &["entries", "list", "--owner", "nobody"]).await.says(0, &["no entry matches\n"]);
+    ask(&server, &["entries", "list", "--owner", "absent"]).await.says(0, &["no entry matches\n"]);
     let unknown = "note: the ledger knows no consumer of this name yet";
-    ask(&server, &["entries", "list", "--consumer", "nobody"]).await.says(0, &["no entry matches", unknown]);
-    let none = ask(&server, &["entries", "list", "--consumer", "c", "--owner", "nobody"]).await;
+    ask(&server, &["entries", "list", "--consumer", "absent"]).await.says(0, &["no entry matches", unknown]);
+    let none = ask(&server, &["entries", "list", "--consumer", "c", "--owner", "absent"]).await;
     assert_eq!(none.err, "no entry matches\n");
     // The filters are those of a redrive too.
     let redrive = ["entries", "redrive", "--consumer", "b", "--state", "PARKED", "--reason", "r", "--yes"];
@@ -103,10 +103,10 @@ async fn list_groups_entries_by_their_error(kind: Kind) {
     assert_eq!(shown.err, "");
     let few = ask(&server, &[&list[..], &["--limit", "1"]].concat()).await;
     few.says(0, &["1 group is not shown: raise --limit, or 0 for 1000\n"]);
-    let told = ask(&server, &[&list[..], &["--consumer", "c", "--json"]].concat()).await.json();
-    assert_eq!((told.len(), &told[0]["groups"][0]["count"]), (1, &"3".into()));
-    assert_eq!((&told[0]["lookedAt"], &told[0]["isSample"]), (&"3".into(), &().into()));
-    let unknown = ask(&server, &[&list[..], &["--consumer", "nobody"]].concat()).await;
+    let shown = ask(&server, &[&list[..], &["--consumer", "c", "--json"]].concat()).await.json();
+    assert_eq!((shown.len(), &shown[0]["groups"][0]["count"]), (1, &"3".into()));
+    assert_eq!((&shown[0]["lookedAt"], &shown[0]["isSample"]), (&"3".into(), &().into()));
+    let unknown = ask(&server, &[&list[..], &["--consumer", "absent"]].concat()).await;
     unknown.says(0, &["no entry matches", "note: the ledger knows no consumer of this name yet"]);
     ask(&server, &[&list[..], &["--newest-first"]].concat()).await.says(2, &["cannot be used with"]);
     ask(&server, &["entries", "list", "--group-by", "owner"]).await.says(2, &["owner", "error"]);
@@ -127,7 +127,7 @@ async fn get_of_a_held_entry_names_its_holder_and_the_forced_redrive(kind: Kind)
     server.client.clone().renew(renew).await.unwrap();
     let shown = ask(&server, &get).await.says(0, &["held by      worker since "]);
     assert!(!shown.out.contains("last renewed never"), "{shown:?}");
-    // What is settled is held by no client.
+    // No client holds a settled entry.
     complete(&server, "2").await;
     let done = ask(&server, &["entries", "get", "c", "tests", "2"]).await;
     assert!(!done.out.contains("held by") && !done.out.contains("--force"), "{done:?}");
@@ -180,4 +180,31 @@ async fn watched_summary_names_what_has_changed(kind: Kind) {
     child.kill().unwrap();
     child.wait().unwrap();
     server.stop().await;
+}
+
+/// A server of an earlier version would ignore the filter, and redrive what it excludes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_that_a_server_does_not_know_are_refused() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = listener.local_addr().unwrap().to_string();
+    let (_reporter, health) = tonic_health::server::health_reporter();
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    let server = tonic::transport::Server::builder().add_service(health).serve_with_incoming(incoming);
+    let server = tokio::spawn(server);
+    let refused = "does not know --owner, --error-contains and --parked-since: it would ignore them";
+    let redrive = ["entries", "redrive", "--consumer", "c", "--state", "PARKED", "--reason", "r", "--yes"];
+    let commands = [
+        ([&redrive[..], &["--error-contains", "502"]].concat(), refused),
+        ([&redrive[..], &["--parked-since", "1h"]].concat(), refused),
+        (vec!["entries", "list", "--owner", "pod-a/1"], refused),
+        (redrive.to_vec(), "Unimplemented"),
+    ];
+    let run = move || {
+        for (command, says) in commands {
+            super::alone(&[&command[..], &["--endpoint", &endpoint]].concat())
+                .says(1, &[says, "older than this command line"]);
+        }
+    };
+    tokio::task::spawn_blocking(run).await.unwrap();
+    server.abort();
 }

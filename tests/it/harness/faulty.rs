@@ -299,8 +299,13 @@ impl Operators for FaultySession {
         carried_out!(self, false, self.inner.operators().import(entries, events))
     }
 
-    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
-        self.inner.operators().count_redriven(consumer, operation_id).await
+    async fn count_changed(
+        &mut self,
+        consumer: &str,
+        operation_id: &str,
+        action: &str,
+    ) -> Result<i64, StoreError> {
+        self.inner.operators().count_changed(consumer, operation_id, action).await
     }
 
     async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError> {

@@ -35,7 +35,7 @@ const PEOPLE: &[(&str, &[(&str, &str)])] = &[
 
 /// The RPCs whose keys, or whose filter, may be of a replay run: rights go by the consumer without its run. An import is
 /// never of a run.
-const OF_A_RUN: [&str; 18] = [
+const OF_A_RUN: [&str; 20] = [
     "Claim",
     "BatchClaim",
     "Lookup",
@@ -54,6 +54,8 @@ const OF_A_RUN: [&str; 18] = [
     "ResolveEntry",
     "DeleteEntry",
     "RedriveEntries",
+    "ParkEntries",
+    "ResolveEntries",
 ];
 
 /// The RPCs that are of all consumers whose names begin with a prefix.
@@ -128,7 +130,7 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
             }
         }
     }
-    assert_eq!(rows.len(), (33 + 10 + OF_A_RUN.len()) * PEOPLE.len() * 2);
+    assert_eq!(rows.len(), (35 + 10 + OF_A_RUN.len()) * PEOPLE.len() * 2);
     let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
         may(person, rpc.name, needs(rpc, way), whose(rpc.name, way, consumer))
     });

@@ -145,6 +145,27 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         rate: 1_000,
         ..Default::default()
     };
+    let failed = vec![proto::EntryState::FailedRetryable.into()];
+    let park_many = proto::ParkEntriesRequest {
+        filter: many.filter.clone().map(|filter| proto::EntryFilter {
+            states: failed,
+            causes: Vec::new(),
+            ..filter
+        }),
+        operation_id: "park many".into(),
+        reason: "why".into(),
+        rate: 1_000,
+        ..Default::default()
+    };
+    let resolve_many = proto::ResolveEntriesRequest {
+        filter: many.filter.clone(),
+        operation_id: "resolve many".into(),
+        reason: "why".into(),
+        rate: 1_000,
+        state: proto::EntryState::FailedTerminal.into(),
+        evidence: "seen".into(),
+        ..Default::default()
+    };
     let in_run = |key: &Option<proto::EntryKey>| {
         key.clone().map(|key| proto::EntryKey { replay_run: "r.1_A-z".into(), ..key })
     };
@@ -217,6 +238,8 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("AdminService/SetPolicy", vec![policy.encode_to_vec()]),
         ("AdminService/RedriveEntry", vec![single.encode_to_vec()]),
         ("AdminService/RedriveEntries", vec![many.encode_to_vec()]),
+        ("AdminService/ParkEntries", vec![park_many.encode_to_vec()]),
+        ("AdminService/ResolveEntries", vec![resolve_many.encode_to_vec()]),
         ("AdminService/ImportEntries", vec![import.encode_to_vec()]),
         ("AdminService/CreateReplayRun", vec![create.encode_to_vec()]),
         ("AdminService/CloseReplayRun", vec![close.encode_to_vec()]),

@@ -2,8 +2,8 @@
 
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::proto::{
-    self, EntryFilter, EntryState, FailureKind, GroupEntriesRequest, GroupEntriesResponse, ListEntriesRequest,
-    ParkCause,
+    self, EntryFilter, EntryState, FailureKind, GroupEntriesRequest, GroupEntriesResponse,
+    ListEntriesRequest, ParkCause,
 };
 
 use super::{ALL, Made, ask, ids, make, mark};
@@ -216,8 +216,8 @@ async fn open_entries_are_grouped_by_the_first_line_of_their_error(kind: Kind) {
     assert_eq!((few.groups.len(), few.more_groups), (2, 5));
     let one = EntryFilter { consumer: "d".into(), error_contains: "time".into(), ..Default::default() };
     assert_eq!(short(&group(&mut server, one, 0).await), [("d", parked, consumer, "timeout", 1)]);
-    let nobody = EntryFilter { consumer: "nobody".into(), ..Default::default() };
-    assert!(group(&mut server, nobody, 0).await.groups.is_empty());
+    let absent = EntryFilter { consumer: "absent".into(), ..Default::default() };
+    assert!(group(&mut server, absent, 0).await.groups.is_empty());
     server.stop().await;
 }
 
@@ -274,17 +274,10 @@ async fn filters_of_open_entries_are_refused_where_they_make_no_sense(kind: Kind
         assert_eq!(fields(&refused), wrong, "{what}");
     }
     for (what, request, wrong) in [
-        (
-            "completed",
-            GroupEntriesRequest { filter: Some(one), maximum: 0 },
-            &["filter.states"][..],
-        ),
+        ("completed", GroupEntriesRequest { filter: Some(one), maximum: 0 }, &["filter.states"][..]),
         (
             "doubled, and too many groups",
-            GroupEntriesRequest {
-                filter: Some(EntryFilter { doubled: true, ..all(&[]) }),
-                maximum: 1_001,
-            },
+            GroupEntriesRequest { filter: Some(EntryFilter { doubled: true, ..all(&[]) }), maximum: 1_001 },
             &["filter.doubled", "maximum"],
         ),
     ] {

@@ -1,7 +1,7 @@
 //! `entries list --group-by error`: how many things went wrong, and what they are.
 
 use crate::cli::client::{Admin, Client};
-use crate::cli::consumer::note_unknown;
+use crate::cli::consumer::{note_unknown, refused};
 use crate::cli::enums;
 use crate::cli::output::TextStyle;
 use crate::cli::problem::{Exit, Problem};
@@ -31,7 +31,7 @@ pub(super) async fn run(
     let maximum = i32::try_from(maximum).unwrap_or(i32::MAX);
     let request = proto::GroupEntriesRequest { filter: Some(filter), maximum };
     let answer = admin.group_entries(client.request(request)).await;
-    let answer = answer.map_err(|status| super::refused(&status, &consumer))?.into_inner();
+    let answer = answer.map_err(|status| refused(&status, &consumer))?.into_inner();
     let output = client.output;
     if output.json() {
         output.message("GroupEntriesResponse", &answer)?;
@@ -59,7 +59,11 @@ fn table(answer: &proto::GroupEntriesResponse) -> Table {
             Cell::new(enums::state(group.state), enums::style(group.state, false)),
             enums::cause(group.cause).into(),
             group.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
-            if group.error.is_empty() { Cell::new("-", TextStyle::Faint) } else { clean(&group.error).into() },
+            if group.error.is_empty() {
+                Cell::new("-", TextStyle::Faint)
+            } else {
+                clean(&group.error).into()
+            },
         ]);
     }
     table

@@ -1,6 +1,6 @@
 //! What of a summary needs a person: shown first, the worst at the top.
 
-use super::screen::Look;
+use super::look::Look;
 use crate::cli::enums;
 use crate::cli::output::{Output, TextStyle};
 use crate::cli::table::wrapped_text;
@@ -25,7 +25,12 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
         let number = count(consumers, parked);
         let noun = if number == 1 { "entry is" } else { "entries are" };
         let text = format!("{number}{more} {noun} parked");
-        needs.push((TextStyle::Bad, text, of(consumers, parked), "entries list --state PARKED --group-by error"));
+        needs.push((
+            TextStyle::Bad,
+            text,
+            of(consumers, parked),
+            "entries list --state PARKED --group-by error",
+        ));
     }
     let expired = count(consumers, |one| one.expired);
     if expired > 0 {
@@ -104,7 +109,13 @@ impl Look {
         let mut names: Vec<String> = self
             .holds
             .iter()
-            .map(|hold| if hold.all { "all consumers (held)".to_owned() } else { format!("{}* (held)", clean(&hold.prefix)) })
+            .map(|hold| {
+                if hold.all {
+                    "all consumers (held)".to_owned()
+                } else {
+                    format!("{}* (held)", clean(&hold.prefix))
+                }
+            })
             .collect();
         let mut disabled: Vec<&str> = self.disabled.iter().map(String::as_str).collect();
         for one in &self.summary.consumers {
@@ -125,5 +136,9 @@ impl Look {
 
 /// The word of a state, for the line about what has changed.
 pub(super) fn word(state: i32, cause: i32) -> String {
-    if cause == 0 { enums::state(state) } else { format!("{} ({})", enums::state(state), enums::cause(cause)) }
+    if cause == 0 {
+        enums::state(state)
+    } else {
+        format!("{} ({})", enums::state(state), enums::cause(cause))
+    }
 }

@@ -2,21 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::look::Look;
 use super::needs;
 use crate::cli::enums;
 use crate::cli::output::{Output, TextStyle};
 use crate::cli::table::{Cell, Column, Table, wrapped_text};
 use crate::cli::text::{clean, rough, when};
 use crate::proto;
-
-/// What one look has found.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Look {
-    pub(super) summary: proto::SummarizeEntriesResponse,
-    pub(super) holds: Vec<proto::Hold>,
-    /// The consumers whose own policies are disabled, also those without entries.
-    pub(super) disabled: Vec<String>,
-}
 
 const STATES: [Column; 4] =
     [Column::whole("STATE"), Column::whole("CAUSE"), Column::whole("COUNT"), Column::whole("OLDEST")];
@@ -122,7 +114,11 @@ fn total(consumers: &[proto::ConsumerSummary]) -> Vec<proto::StateSummary> {
 fn exact(look: &Look) -> BTreeMap<(String, i32, i32), (i64, bool)> {
     let mut numbers = BTreeMap::new();
     for one in &look.summary.consumers {
-        let run = if one.replay_run.is_empty() { String::new() } else { format!(" (replay run {})", one.replay_run) };
+        let run = if one.replay_run.is_empty() {
+            String::new()
+        } else {
+            format!(" (replay run {})", one.replay_run)
+        };
         let name = clean(&format!("{}{run}", one.consumer));
         for state in &one.states {
             let is_exact = !state.estimated && !state.at_least;

@@ -191,7 +191,7 @@ delegate! {
         fn change(write: &Write, event: &AuditEvent) -> WriteResult;
         fn raise_token_offset(raise: OffsetRaise, event: &AuditEvent) -> WriteResult;
         fn import(entries: &[ImportedEntry], events: &[AuditEvent]) -> WriteResult;
-        fn count_redriven(consumer: &str, operation_id: &str) -> i64;
+        fn count_changed(consumer: &str, operation_id: &str, action: &str) -> i64;
         fn part_digests(consumers: &[String], id: &str) -> PartDigests;
         fn audited(consumer: &str, request_id: &str) -> Option<AuditEvent>;
         fn audit(listing: &AuditListing) -> Vec<AuditEvent>;

@@ -155,6 +155,29 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
             }
             .encode_to_vec()
         }
+        "ParkEntries" => {
+            let states = vec![proto::EntryState::FailedRetryable.into()];
+            proto::ParkEntriesRequest {
+                filter: filter.map(|filter| proto::EntryFilter { states, ..filter }),
+                operation_id: request_id,
+                reason,
+                dry_run: way == Way::DryRun,
+                ..Default::default()
+            }
+            .encode_to_vec()
+        }
+        "ResolveEntries" => {
+            let states = vec![proto::EntryState::Parked.into()];
+            proto::ResolveEntriesRequest {
+                filter: filter.map(|filter| proto::EntryFilter { states, ..filter }),
+                operation_id: request_id,
+                reason,
+                dry_run: way == Way::DryRun,
+                state: proto::EntryState::Completed.into(),
+                ..Default::default()
+            }
+            .encode_to_vec()
+        }
         "GetPolicy" => proto::GetPolicyRequest { consumer }.encode_to_vec(),
         "ListPolicies" => proto::ListPoliciesRequest::default().encode_to_vec(),
         "SetPolicy" => proto::SetPolicyRequest {

@@ -122,6 +122,8 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("ResolveEntry", Consumer, &[Usual, InRun]),
     ("DeleteEntry", Consumer, &[Usual, InRun, ByHash]),
     ("RedriveEntries", Consumer, &[Usual, InRun, DryRun]),
+    ("ParkEntries", Consumer, &[Usual, InRun, DryRun]),
+    ("ResolveEntries", Consumer, &[Usual, InRun, DryRun]),
     ("ImportEntries", Consumer, &[Usual]),
     ("GetPolicy", Consumer, &[Usual]),
     ("ListPolicies", Nothing, &[Usual]),
@@ -162,10 +164,13 @@ pub(super) fn ways(method: &Method) -> &'static [Way] {
     row(method).1
 }
 
+/// RPCs whose requests select entries by a filter.
+const OF_A_FILTER: [&str; 5] =
+    ["ListEntries", "GroupEntries", "RedriveEntries", "ParkEntries", "ResolveEntries"];
+
 /// Whether the answer depends on the id of an entry.
 pub(super) fn names_an_entry(way: Way, method: &Method) -> bool {
-    let by_key =
-        row(method).1.contains(&InRun) && !matches!(method.name.as_str(), "ListEntries" | "GroupEntries" | "RedriveEntries");
+    let by_key = row(method).1.contains(&InRun) && !OF_A_FILTER.contains(&method.name.as_str());
     by_key || method.name == "ImportEntries" || matches!(way, ByHash | ByKey)
 }
 
@@ -203,7 +208,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [4, 5, 11, 13],
+        [4, 5, 11, 15],
         "claim, settle, read and admin, as the table of the contract has them"
     );
 }

@@ -46,8 +46,9 @@ async fn what_operators_ask_touches_2000_pages_at_most() {
 }
 
 async fn beyond(connection: &mut PgConnection) -> Vec<String> {
-    let list =
-        |consumer, from, filter, looks| format!("'name-{consumer}', {from}, {EVER}, {filter}, 100, {looks}, '', '', NULL");
+    let list = |consumer, from, filter, looks| {
+        format!("'name-{consumer}', {from}, {EVER}, {filter}, 100, {looks}, '', '', NULL")
+    };
     let case = |name, statement, arguments| Case { name, statement, arguments, bound: PAGES_MAX };
     let (no_id, late) = ("NULL, 'no such', '{}', '{}', false", "NULL, '', '{2}', '{}', true");
     let open = "NULL, 'no such', '{1,2,3,5,6}', '{}', false";
@@ -65,10 +66,18 @@ async fn beyond(connection: &mut PgConnection) -> Vec<String> {
         case(
             "open by error",
             "list_open_oldest",
-            format!("'name-1', {FROM_THE_START}, {EVER}, {all_open}, 100, 166, 'nobody', 'no such', NULL"),
+            format!("'name-1', {FROM_THE_START}, {EVER}, {all_open}, 100, 166, 'absent', 'no such', NULL"),
         ),
-        case("groups", "open_rows", format!("'name-1', {FROM_THE_END}, {EVER}, {claims}, 2, 1000, '', '', NULL")),
-        case("expired groups", "open_rows", format!("'name-1', {FROM_THE_END}, {EVER}, {late}, 2, 1000, '', '', NULL")),
+        case(
+            "groups",
+            "open_rows",
+            format!("'name-1', {FROM_THE_END}, {EVER}, {claims}, 2, 1000, '', '', NULL"),
+        ),
+        case(
+            "expired groups",
+            "open_rows",
+            format!("'name-1', {FROM_THE_END}, {EVER}, {late}, 2, 1000, '', '', NULL"),
+        ),
         case("open consumers", "open_consumers", "'', '{1,2,3,5,6}', 100".to_owned()),
         case("open consumers, which none is", "open_consumers", "'', '{6}', 100".to_owned()),
         case("doubled consumers", "doubled_consumers", "'', '{}', 100".to_owned()),

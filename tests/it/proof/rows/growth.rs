@@ -254,7 +254,9 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
             "open_rows",
             By::ConditionPlannedAnew,
             20,
-            format!("'name-1', {last}, 0, 9223372036854775807, NULL, '', '{{6}}', '{{}}', false, 6, {BATCH}, '', '', NULL"),
+            format!(
+                "'name-1', {last}, 0, 9223372036854775807, NULL, '', '{{6}}', '{{}}', false, 6, {BATCH}, '', '', NULL"
+            ),
         ),
         case("open_consumers", By::ConditionPlannedAnew, 20, format!("'', '{{6}}', {BATCH}")),
         case("doubled_consumers", By::ConditionPlannedAnew, 20, format!("'', '{{}}', {BATCH}")),

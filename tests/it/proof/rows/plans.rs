@@ -94,8 +94,10 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);
     // Without a filter a page's worth is looked at, with one up to 1,000 entries: as `Listing::look_at` has it.
-    let list = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 100, '', '', NULL");
-    let filtered = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 1000, '', '', NULL");
+    let list =
+        |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 100, '', '', NULL");
+    let filtered =
+        |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 1000, '', '', NULL");
     let marked = "NULL, '', '{6}', '{}', false";
     let case = |name, statement, arguments, bound| Case { name, statement, arguments, bound };
     vec![

@@ -63,7 +63,10 @@ fn summary_shows_estimates_bounds_stuck_and_held() {
 
 #[test]
 fn summary_of_nothing_says_so() {
-    assert_eq!(lines(Output::plain(), &look(Vec::new()), None), ["nothing needs a person", "there are no entries"]);
+    assert_eq!(
+        lines(Output::plain(), &look(Vec::new()), None),
+        ["nothing needs a person", "there are no entries"]
+    );
 }
 
 #[test]
@@ -119,7 +122,9 @@ fn second_look_names_what_has_changed() {
     let (last, mut now) = (busy(), busy());
     let line = |now: &Look| {
         let lines = lines(Output::plain(), now, Some(&last));
-        lines.into_iter().find_map(|line| line.strip_prefix("changed since the last look: ").map(str::to_owned))
+        lines
+            .into_iter()
+            .find_map(|line| line.strip_prefix("changed since the last look: ").map(str::to_owned))
     };
     assert_eq!(line(&now).as_deref(), Some("nothing"));
     // An estimate is not compared: it moves by itself.
@@ -136,5 +141,8 @@ fn second_look_names_what_has_changed() {
              shipping FAILED_TERMINAL +4, doubled effects +1"
         )
     );
-    assert_eq!(lines(Output::plain(), &now, None).iter().filter(|line| line.contains("last look")).count(), 0);
+    assert_eq!(
+        lines(Output::plain(), &now, None).iter().filter(|line| line.contains("last look")).count(),
+        0
+    );
 }
