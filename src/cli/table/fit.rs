@@ -8,6 +8,8 @@ use super::column::{Column, GAP, Narrows};
 const LAST_MIN: usize = 16;
 /// A name is not narrower than this.
 const SHORT_MIN: usize = 12;
+/// A text that is not the last column is not narrower than this: such as `PARKED → RECEIVED`.
+const TEXT_MIN: usize = 24;
 
 /// The columns that are shown, each by its index and width.
 pub(super) struct Fitting(Vec<(usize, usize)>);
@@ -49,7 +51,8 @@ fn least_of(column: Column, natural: usize, last: bool) -> usize {
     match column.narrows {
         Narrows::Never => natural,
         Narrows::Middle | Narrows::End if last => natural.min(LAST_MIN),
-        Narrows::Middle | Narrows::End => natural.min(SHORT_MIN),
+        Narrows::Middle => natural.min(SHORT_MIN),
+        Narrows::End => natural.min(TEXT_MIN),
     }
 }
 
