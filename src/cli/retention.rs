@@ -70,8 +70,8 @@ fn lines(output: Output, status: &proto::GetRetentionStatusResponse, all: bool) 
     }
     let now = status.as_of.unwrap_or_else(clock::now);
     let heard = |worker: &&proto::PurgeWorker| {
-        let last = worker.last_run_at.as_ref().map_or(0, |at| at.seconds);
-        all || now.seconds.saturating_sub(last) <= HEARD_WITHIN_SECONDS
+        let ran = worker.last_run_at.as_ref().map_or(0, |at| at.seconds);
+        all || now.seconds.saturating_sub(ran) <= HEARD_WITHIN_SECONDS
     };
     let shown: Vec<&proto::PurgeWorker> = status.workers.iter().filter(heard).collect();
     let mut table = Table::of(&SERVERS);

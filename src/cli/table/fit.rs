@@ -79,8 +79,8 @@ fn narrow(columns: &[Column], shown: &[usize], widths: &mut [usize], width: usiz
         widths[widest] -= 1;
     }
     let others: usize = widths[..last].iter().map(|wide| wide + GAP).sum();
-    let least = least_of(columns[shown[last]], natural[last], true);
-    widths[last] = natural[last].min(width.saturating_sub(others).max(least));
+    let floor = least_of(columns[shown[last]], natural[last], true);
+    widths[last] = natural[last].min(width.saturating_sub(others).max(floor));
 }
 
 /// A text that is too long for its column: without its end, or without its middle, so that both ends stay, which distinguish
