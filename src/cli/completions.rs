@@ -68,20 +68,17 @@ pub(super) fn completions(shell: Shell, mut root: clap::Command) -> Result<Exit,
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut root, "idempotency-ledger", &mut text);
     let mut script = String::from_utf8_lossy(&text).into_owned();
-    match shell {
-        Shell::Bash => {
-            // The generator gives the part below a hyphenated name two different names, so that one half of the
-            // script does not find the other.
-            script = script.replace("idempotency__subcmd__ledger", "idempotency__ledger") + BASH;
-        }
-        Shell::Zsh => {
-            script = script.replace(":CONSUMER:_default", ":CONSUMER:_idempotency_ledger_consumers");
-            // The functions of a completion file stand before its last part, which calls one of them.
-            let end = script.rfind("\nif [ \"$funcstack[1]\"").unwrap_or(script.len());
-            script.insert_str(end, ZSH);
-        }
-        Shell::Fish => script.push_str(FISH),
-        _ => {}
+    if shell == Shell::Bash {
+        // The generator gives the part below a hyphenated name two different names, so that one half of the
+        // script does not find the other.
+        script = script.replace("idempotency__subcmd__ledger", "idempotency__ledger") + BASH;
+    } else if shell == Shell::Zsh {
+        script = script.replace(":CONSUMER:_default", ":CONSUMER:_idempotency_ledger_consumers");
+        // The functions of a completion file stand before its last part, which calls one of them.
+        let end = script.rfind("\nif [ \"$funcstack[1]\"").unwrap_or(script.len());
+        script.insert_str(end, ZSH);
+    } else if shell == Shell::Fish {
+        script.push_str(FISH);
     }
     Output::plain().bytes(script.as_bytes())?;
     Ok(Exit::Done)

@@ -127,7 +127,9 @@ impl Table {
         fitted.lines.iter().try_for_each(|line| output.line(line))?;
         let note = fitted.note();
         if !note.is_empty() && !NAMED.swap(true, Ordering::Relaxed) {
-            note.iter().for_each(|line| output.note(line));
+            for line in &note {
+                output.note(line);
+            }
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ const NEXT_WITHIN: Duration = Duration::from_mins(1);
 
 impl AdminRpc {
     /// Begins an import: its answers follow its messages.
-    pub(super) async fn begin_import(
+    pub(super) fn begin_import(
         &self,
         request: Request<Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<ResponseStream<proto::ImportEntriesResponse>, Rejection> {

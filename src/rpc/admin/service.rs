@@ -116,7 +116,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        answered(self.begin_import(request)).await
+        answered(async { self.begin_import(request) }).await
     }
 
     async fn get_retention_status(

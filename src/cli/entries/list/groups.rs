@@ -45,7 +45,9 @@ pub(super) async fn run(
     } else {
         table(&answer).print(output)?;
     }
-    remarks(&answer).iter().for_each(|remark| output.note(remark));
+    for remark in remarks(&answer) {
+        output.note(&remark);
+    }
     Ok(Exit::Done)
 }
 
