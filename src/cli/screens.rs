@@ -13,6 +13,7 @@ use super::output::Output;
 pub(super) const NOW: i64 = 1_795_266_690;
 
 /// An instant, by how many seconds it lies before the clock of the screens.
+#[allow(clippy::unnecessary_wraps, reason = "as messages have it")]
 pub(super) fn before(seconds: i64) -> Option<Timestamp> {
     Some(Timestamp { seconds: NOW - seconds, nanos: 0 })
 }
@@ -30,7 +31,7 @@ pub(super) fn check(name: &str, screen: impl Fn(Output) -> Vec<String>) {
         }
         let file =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/cli/screens/{name}-{columns}.txt"));
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text = lines.join("\n") + "\n";
         if std::env::var_os("LEDGER_PRINT_DOCS").is_some() {
             fs::write(&file, &text).unwrap();
         }

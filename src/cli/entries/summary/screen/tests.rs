@@ -2,6 +2,7 @@ use super::*;
 use crate::cli::screens::{NOW, check};
 use crate::proto::{ConsumerSummary, EntryState, Hold, ParkCause, StateSummary, SummarizeEntriesResponse};
 
+#[allow(clippy::unnecessary_wraps, reason = "as messages have it")]
 fn age(seconds: i64) -> Option<prost_types::Duration> {
     Some(prost_types::Duration { seconds, nanos: 0 })
 }
