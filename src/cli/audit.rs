@@ -1,14 +1,18 @@
 //! `audit`: what operators did.
 
+mod screen;
+
 use clap::Subcommand;
 
 use super::client::{Admin, Client};
+use super::clock;
+use super::instant_arg::InstantArg;
 use super::problem::{Exit, Problem};
-use super::table::Table;
-use super::text::{clean, when};
 use crate::proto;
 
 const PAGE: i32 = 500;
+/// The search ends after this many pages without an event that fits: for each of them the server has read 1,000 events.
+const EMPTY_MAX: usize = 100;
 
 /// The commands.
 #[derive(Subcommand)]
@@ -32,61 +36,78 @@ pub(super) struct List {
     /// Only events of one entry: its replay run
     #[arg(long, requires_all = ["consumer", "source", "id"])]
     replay_run: Option<String>,
+    /// Only events of this operation: a bulk change or an import, by its id
+    #[arg(long, value_name = "ID", requires = "consumer", conflicts_with = "source")]
+    operation: Option<String>,
+    /// Only events with one of these actions, such as PARK or `SET_POLICY`
+    #[arg(long, num_args = 1.., value_delimiter = ',')]
+    action: Vec<String>,
+    /// Only events of this operator, exactly
+    #[arg(long)]
+    actor: Option<String>,
+    /// Only events at this instant or later: 2026-11-21T13:00:00Z, or 2h for two hours ago
+    #[arg(long, value_name = "WHEN")]
+    since: Option<InstantArg>,
+    /// Only events before this instant
+    #[arg(long, value_name = "WHEN")]
+    until: Option<InstantArg>,
     /// Maximum number of events (0 = no limit)
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
+}
+
+impl List {
+    fn request(self) -> proto::ListAuditEventsRequest {
+        let consumer = self.consumer.unwrap_or_default();
+        let key = match (self.source, self.id) {
+            (Some(source), Some(id)) => Some(proto::EntryKey {
+                consumer: consumer.clone(),
+                source,
+                id,
+                replay_run: self.replay_run.unwrap_or_default(),
+            }),
+            (Some(_) | None, _) => None,
+        };
+        proto::ListAuditEventsRequest {
+            consumer,
+            key,
+            page_size: PAGE,
+            page_token: String::new(),
+            operation: self.operation.unwrap_or_default(),
+            actions: self.action.iter().map(|action| action.to_uppercase()).collect(),
+            actor: self.actor.unwrap_or_default(),
+            from: self.since.map(|instant| instant.0),
+            until: self.until.map(|instant| instant.0),
+        }
+    }
 }
 
 impl Command {
     pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
         let Command::List(list) = self;
         let mut admin = client.connect().await?;
-        let consumer = list.consumer.unwrap_or_default();
-        let mut request = match (list.source, list.id) {
-            (Some(source), Some(id)) => proto::ListAuditEventsRequest {
-                key: Some(proto::EntryKey {
-                    consumer: consumer.clone(),
-                    source,
-                    id,
-                    replay_run: list.replay_run.unwrap_or_default(),
-                }),
-                ..proto::ListAuditEventsRequest::default()
-            },
-            (Some(_) | None, _) => proto::ListAuditEventsRequest::default(),
-        };
-        request.consumer = consumer;
-        request.page_size = PAGE;
-        let (output, limit) =
-            (client.output.listing(), if list.limit == 0 { usize::MAX } else { list.limit });
-        let (mut printed, mut more, mut cut) = (0_usize, true, false);
-        while more && printed < limit {
+        let output = client.output.listing();
+        let limit = if list.limit == 0 { usize::MAX } else { list.limit };
+        let mut request = list.request();
+        let (mut printed, mut more, mut cut, mut empty) = (0_usize, true, false, 0_usize);
+        while more && printed < limit && empty < EMPTY_MAX {
             let page = admin.list_audit_events(client.request(request.clone())).await;
             let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
             cut = page.events.len() > limit - printed;
             page.events.truncate(limit - printed);
             more = cut || !page.next_page_token.is_empty();
+            empty += usize::from(page.events.is_empty());
             request.page_token = page.next_page_token;
-            let headings = ["WHEN", "ACTOR", "ACTION", "CONSUMER", "KEY HASH", "REASON"];
-            let mut table = if printed == 0 { Table::new(&headings) } else { Table::bare() };
+            if output.json() {
+                page.events.iter().try_for_each(|event| output.message("AuditEvent", event))?;
+            } else if !page.events.is_empty() {
+                screen::table(&page.events, printed == 0, output, &clock::now()).print(output)?;
+            }
             printed += page.events.len();
-            for event in &page.events {
-                if output.json() {
-                    output.message("AuditEvent", event)?;
-                    continue;
-                }
-                let key = if event.key_hash.is_empty() { "-" } else { &event.key_hash };
-                table.row(vec![
-                    event.at.as_ref().map_or_else(|| "-".to_owned(), when).into(),
-                    clean(&event.actor).into(),
-                    clean(&event.action).into(),
-                    clean(&event.consumer).into(),
-                    clean(key).into(),
-                    clean(&event.reason).into(),
-                ]);
-            }
-            if !output.json() && !page.events.is_empty() {
-                table.print(output)?;
-            }
+        }
+        if more && printed < limit {
+            return Err(Problem::new(Exit::Partly, "the search has ended before all events were looked at")
+                .next("name a consumer, or fewer events with --since and --until"));
         }
         if printed == 0 {
             output.note("nothing was done");
@@ -103,5 +124,6 @@ async fn has_next(client: &Client, admin: &mut Admin, request: proto::ListAuditE
     let request = proto::ListAuditEventsRequest { page_size: 1, ..request };
     let page = admin.list_audit_events(client.request(request)).await;
     let Ok(page) = page else { return true };
-    !page.into_inner().events.is_empty()
+    let page = page.into_inner();
+    !page.events.is_empty() || !page.next_page_token.is_empty()
 }

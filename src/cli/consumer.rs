@@ -1,6 +1,7 @@
-//! Whether the ledger knows a consumer: a mistyped name is valid like any other.
+//! Whether the ledger knows a consumer: a mistyped name is valid like any other; and refusals of what concerns all consumers.
 
 use super::client::{Admin, Client};
+use super::problem::Problem;
 use crate::proto;
 
 /// The note on such a name.
@@ -24,4 +25,13 @@ pub(super) async fn is_unknown(client: &Client, admin: &mut Admin, consumer: &st
     let named = proto::GetPolicyRequest { consumer: consumer.to_owned() };
     let Ok(policy) = admin.get_policy(client.request(named)).await else { return false };
     policy.into_inner().policy.unwrap_or_default().source() == proto::PolicySource::Default
+}
+
+/// A refusal of the server. A list of all consumers needs the right to read all of them.
+pub(super) fn refused(status: &tonic::Status, consumer: &str) -> Problem {
+    let problem = Problem::of(status);
+    if consumer.is_empty() && problem.reason == Some(proto::ErrorReason::ConsumerNotAllowed) {
+        return problem.next("your token does not allow to read all consumers: name one with --consumer");
+    }
+    problem
 }

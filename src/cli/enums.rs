@@ -6,12 +6,13 @@ use super::output::TextStyle;
 use crate::proto;
 
 macro_rules! words {
-    ($(#[$doc:meta] $name:ident => $message:ident { $($variant:ident: $word:literal),* $(,)? })*) => {
+    ($(#[$doc:meta] $name:ident => $message:ident, $prefix:literal { $($variant:ident: $word:literal),* $(,)? })*) => {
         $(
             #[$doc]
             #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
             pub(super) enum $name {
-                $(#[value(name = $word)] $variant),*
+                // Both spellings are accepted: that of the command line, and that of JSON.
+                $(#[value(name = $word, alias = concat!($prefix, $word))] $variant),*
             }
 
             impl<'de> serde::Deserialize<'de> for $name {
@@ -36,12 +37,12 @@ macro_rules! words {
 
 words! {
     /// A state.
-    State => EntryState {
+    State => EntryState, "ENTRY_STATE_" {
         Received: "RECEIVED", InProgress: "IN_PROGRESS", FailedRetryable: "FAILED_RETRYABLE",
         Completed: "COMPLETED", FailedTerminal: "FAILED_TERMINAL", Parked: "PARKED",
     }
     /// Why an entry is parked.
-    Cause => ParkCause {
+    Cause => ParkCause, "PARK_CAUSE_" {
         AttemptsExhausted: "ATTEMPTS_EXHAUSTED", LeaseExpired: "LEASE_EXPIRED",
         EffectUnknown: "EFFECT_UNKNOWN", Consumer: "CONSUMER", Operator: "OPERATOR",
     }

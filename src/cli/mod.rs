@@ -4,6 +4,7 @@
 mod audit;
 pub(crate) mod client;
 mod clock;
+mod completions;
 pub(crate) mod confirm;
 pub(crate) mod connect_options;
 mod consumer;
@@ -13,6 +14,7 @@ mod entries;
 mod enums;
 mod flag_order;
 mod import;
+mod instant_arg;
 mod json;
 mod once;
 pub(crate) mod options;
@@ -25,6 +27,8 @@ mod replay;
 mod retention;
 pub(crate) mod retry;
 mod rights;
+#[cfg(test)]
+mod screens;
 mod stderr;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -37,7 +41,6 @@ use clap_complete::Shell;
 
 use self::client::Client;
 use self::options::{ContextsFile, Options, OutputArgs};
-use self::output::Output;
 use self::problem::Problem;
 
 pub use flag_order::options_behind_group;
@@ -87,6 +90,9 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Print the names of consumers that begin with a prefix, for the completions of a shell
+    #[command(hide = true)]
+    CompleteConsumers(Box<completions::CompleteConsumers>),
 }
 
 macro_rules! group {
@@ -175,23 +181,11 @@ async fn carry_out(command: Command, root: clap::Command) -> Result<Exit, Proble
         Command::Try(asked) => asked.trial.run(client(&asked.options)?).await,
         Command::Once(_) => Err(Problem::failed("`once` has its own exit codes")),
         Command::Context(asked) => asked.command.run(&asked.file, asked.output.open()),
-        Command::Completions { shell } => completions(shell, root),
+        Command::Completions { shell } => completions::completions(shell, root),
+        Command::CompleteConsumers(asked) => asked.run().await,
     }
 }
 
 fn client(options: &Options) -> Result<Client, Problem> {
     Client::new(options, options.output.open())
-}
-
-fn completions(shell: Shell, mut root: clap::Command) -> Result<Exit, Problem> {
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut root, "idempotency-ledger", &mut text);
-    if shell == Shell::Bash {
-        // The generator gives the part below a hyphenated name two different names, so that one half of the
-        // script does not find the other.
-        let script = String::from_utf8_lossy(&text);
-        text = script.replace("idempotency__subcmd__ledger", "idempotency__ledger").into_bytes();
-    }
-    Output::plain().bytes(&text)?;
-    Ok(Exit::Done)
 }

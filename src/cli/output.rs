@@ -60,7 +60,13 @@ enum Unread {
 enum Tables {
     Fitted,
     Wide,
+    /// A terminal of this many columns, for tests.
+    #[cfg(test)]
+    Columns(usize),
 }
+
+/// A terminal with fewer columns shows how long ago an instant was, in place of the instant.
+const INSTANTS_FROM: usize = 120;
 
 impl Output {
     pub(crate) fn new(json: bool, color: Color, wide: bool) -> Output {
@@ -81,6 +87,12 @@ impl Output {
         Output { json: false, colors: false, terminal: false, tables: Tables::Wide, unread: Unread::GoesOn }
     }
 
+    /// Output of a terminal with this many columns, without colours.
+    #[cfg(test)]
+    pub(crate) fn of_width(columns: usize) -> Output {
+        Output { terminal: true, tables: Tables::Columns(columns), ..Output::plain() }
+    }
+
     /// Output of a command that only lists, page after page: a standard output that is closed or full ends
     /// it. Every other command goes on to its end, and exits as if its answer had been read.
     pub(crate) fn listing(self) -> Output {
@@ -99,9 +111,19 @@ impl Output {
 
     /// The number of columns; `None` if the width is not limited.
     pub(crate) fn width(self) -> Option<usize> {
-        let size =
-            (self.terminal && self.tables == Tables::Fitted).then(|| Term::stdout().size_checked()).flatten();
-        size.map(|(_, columns)| usize::from(columns))
+        match self.tables {
+            Tables::Fitted if self.terminal => {
+                Term::stdout().size_checked().map(|(_, columns)| usize::from(columns))
+            }
+            Tables::Fitted | Tables::Wide => None,
+            #[cfg(test)]
+            Tables::Columns(columns) => Some(columns),
+        }
+    }
+
+    /// Whether lists show ages in place of instants, to fit the terminal.
+    pub(crate) fn is_narrow(self) -> bool {
+        self.width().is_some_and(|width| width < INSTANTS_FROM)
     }
 
     /// A text in its colour, if colours are used.

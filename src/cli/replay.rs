@@ -8,12 +8,21 @@ use super::enums;
 use super::output::TextStyle;
 use super::problem::{Exit, Problem};
 use super::retry::{self, ConfirmedAnswer};
-use super::table::{Cell, Table};
+use super::table::{Cell, Column, Table};
 use super::text::{clean, duration, quoted, when};
 use crate::common::duration_arg::DurationArg;
 use crate::proto;
 
 const PAGE: i32 = 100;
+const RUNS: [Column; 7] = [
+    Column::name("RUN"),
+    Column::whole("MODE"),
+    Column::whole("STATE"),
+    Column::whole("CREATED").left_out(1),
+    Column::whole("ENDS"),
+    Column::text("ENTRIES"),
+    Column::text("REASON").left_out(2),
+];
 
 /// The commands.
 #[derive(Subcommand)]
@@ -178,7 +187,7 @@ impl List {
         let mut request =
             proto::ListReplayRunsRequest { consumer: self.consumer, page_size: PAGE, ..Default::default() };
         let output = client.output.listing();
-        let mut table = Table::new(&["RUN", "MODE", "STATE", "CREATED", "ENDS", "ENTRIES", "REASON"]);
+        let mut table = Table::of(&RUNS);
         let mut printed = 0;
         loop {
             let page = admin.list_replay_runs(client.request(request.clone())).await;

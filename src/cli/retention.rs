@@ -6,7 +6,7 @@ use super::client::Client;
 use super::clock;
 use super::output::{Output, TextStyle};
 use super::problem::{Exit, Problem};
-use super::table::Table;
+use super::table::{Column, Table};
 use super::text::{ago, clean, counted, rough};
 use crate::proto;
 
@@ -15,12 +15,26 @@ use crate::proto;
 pub(super) enum Command {
     /// Show the backlog of the purge and the progress of each server; exits with 1 when the purge falls
     /// behind
-    Status,
+    Status {
+        /// Also servers that were not heard of for a minute
+        #[arg(long)]
+        all: bool,
+    },
 }
+
+/// A server that has not reported for this long has ended, or is cut off.
+const HEARD_WITHIN_SECONDS: i64 = 60;
+const SERVERS: [Column; 5] = [
+    Column::name("SERVER"),
+    Column::whole("LAST RUN"),
+    Column::whole("A SECOND"),
+    Column::whole("TOTAL").left_out(1),
+    Column::text("LAST ERROR"),
+];
 
 impl Command {
     pub(super) async fn run(self, client: Client) -> Result<Exit, Problem> {
-        let Command::Status = self;
+        let Command::Status { all } = self;
         let mut admin = client.connect().await?;
         let asked = admin.get_retention_status(client.request(proto::GetRetentionStatusRequest {})).await;
         let status = asked.map_err(|status| Problem::of(&status))?.into_inner();
@@ -30,13 +44,13 @@ impl Command {
             output.message("GetRetentionStatusResponse", &status)?;
             return Ok(exit);
         }
-        lines(output, &status).iter().try_for_each(|line| output.line(line))?;
+        lines(output, &status, all).iter().try_for_each(|line| output.line(line))?;
         Ok(exit)
     }
 }
 
-fn lines(output: Output, status: &proto::GetRetentionStatusResponse) -> Vec<String> {
-    let least = if status.due_is_lower_bound { "at least " } else { "" };
+fn lines(output: Output, status: &proto::GetRetentionStatusResponse, all: bool) -> Vec<String> {
+    let lower_bound = if status.due_is_lower_bound { "at least " } else { "" };
     let oldest = status
         .oldest_due_age
         .as_ref()
@@ -47,7 +61,7 @@ fn lines(output: Output, status: &proto::GetRetentionStatusResponse) -> Vec<Stri
         output.styled("the purge keeps up", TextStyle::Good)
     };
     let mut lines = vec![
-        format!("{least}{} for the purge{oldest}", counted(status.due, "entry waits", "entries wait")),
+        format!("{lower_bound}{} for the purge{oldest}", counted(status.due, "entry waits", "entries wait")),
         verdict,
     ];
     if status.workers.is_empty() {
@@ -55,8 +69,13 @@ fn lines(output: Output, status: &proto::GetRetentionStatusResponse) -> Vec<Stri
         return lines;
     }
     let now = status.as_of.unwrap_or_else(clock::now);
-    let mut table = Table::new(&["SERVER", "LAST RUN", "A SECOND", "TOTAL", "LAST ERROR"]);
-    for worker in &status.workers {
+    let heard = |worker: &&proto::PurgeWorker| {
+        let ran = worker.last_run_at.as_ref().map_or(0, |at| at.seconds);
+        all || now.seconds.saturating_sub(ran) <= HEARD_WITHIN_SECONDS
+    };
+    let shown: Vec<&proto::PurgeWorker> = status.workers.iter().filter(heard).collect();
+    let mut table = Table::of(&SERVERS);
+    for worker in &shown {
         let error = if worker.last_error.is_empty() {
             "-".to_owned()
         } else {
@@ -70,7 +89,14 @@ fn lines(output: Output, status: &proto::GetRetentionStatusResponse) -> Vec<Stri
             error.into(),
         ]);
     }
-    lines.extend(table.lines(output));
+    if !shown.is_empty() {
+        lines.extend(table.lines(output));
+    }
+    let silent = status.workers.len() - shown.len();
+    if silent > 0 {
+        let servers = counted(i64::try_from(silent).unwrap_or(i64::MAX), "server", "servers");
+        lines.push(format!("left out: {servers} not heard of for a minute; --all shows them"));
+    }
     lines
 }
 
@@ -97,7 +123,7 @@ mod tests {
             as_of: at(1_000),
         };
         assert_eq!(
-            lines(Output::plain(), &status),
+            lines(Output::plain(), &status, false),
             [
                 "at least 10000 entries wait for the purge, the oldest for 2h 1m",
                 "the purge falls behind: more is due than it forgets",
@@ -107,8 +133,32 @@ mod tests {
         );
         let idle = proto::GetRetentionStatusResponse { due: 1, ..Default::default() };
         assert_eq!(
-            lines(Output::plain(), &idle),
+            lines(Output::plain(), &idle, false),
             ["1 entry waits for the purge", "the purge keeps up", "no server was heard of for a day"]
         );
+    }
+
+    #[test]
+    fn servers_not_heard_of_for_a_minute_are_left_out() {
+        let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+        let worker = |replica: &str, last| proto::PurgeWorker {
+            replica: replica.into(),
+            last_run_at: at(last),
+            ..Default::default()
+        };
+        let status = proto::GetRetentionStatusResponse {
+            workers: vec![worker("live", 999), worker("at-the-bound", 940), worker("silent", 939)],
+            as_of: at(1_000),
+            ..Default::default()
+        };
+        let shown = lines(Output::plain(), &status, false);
+        assert_eq!(shown.len(), 6, "{shown:?}");
+        assert!(shown[3].starts_with("live ") && shown[4].starts_with("at-the-bound "), "{shown:?}");
+        assert_eq!(shown[5], "left out: 1 server not heard of for a minute; --all shows them");
+        let all = lines(Output::plain(), &status, true);
+        assert!(all[5].starts_with("silent ") && all.len() == 6, "{all:?}");
+        let none = proto::GetRetentionStatusResponse { workers: vec![worker("silent", 1)], ..status };
+        let shown = lines(Output::plain(), &none, false);
+        assert_eq!(shown[2..], ["left out: 1 server not heard of for a minute; --all shows them"]);
     }
 }

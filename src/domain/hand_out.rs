@@ -1,4 +1,4 @@
-//! The choice of a ClaimNext: which of the messages that are due are granted to one claim. docs/contract.md, section 15.
+//! The choice of a `ClaimNext`: which of the messages that are due are granted to one claim. docs/contract.md, section 15.
 
 use super::command::{Claim, Command};
 use super::context::Context;

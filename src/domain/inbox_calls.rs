@@ -29,7 +29,7 @@ impl StoreRequest {
 /// The answer to a Store, and when its message was stored, if another call had stored it.
 pub type Stored = Result<(StoreVerdict, Option<StoreTime>), Rejection>;
 
-/// What a ClaimNext asks for.
+/// What a `ClaimNext` asks for.
 #[derive(Clone, Debug)]
 pub struct NextRequest {
     /// The consumer.
@@ -61,7 +61,7 @@ pub struct Handed {
     pub stored_at: StoreTime,
 }
 
-/// The answer to a ClaimNext.
+/// The answer to a `ClaimNext`.
 #[derive(Clone, Debug, Default)]
 pub struct NextAnswer {
     /// The messages.

@@ -70,7 +70,8 @@ pub use policy::{
 };
 pub use read::{
     AuditEvent, AuditListing, AuditOf, ClockLimits, Count, EntryFilter, Expired, Listed, ListedRow, Listing,
-    NameCounts, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary, TOKEN_CLOCK_MAX,
+    NameCounts, OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary,
+    TOKEN_CLOCK_MAX,
 };
 pub use reason::{Alert, Reason, Rejection, Violation};
 pub use reconcile::{Audited, EffectRow, Evidence, ReconcileOutcome, ReconcileWrite, Reconciled, reconcile};

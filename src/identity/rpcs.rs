@@ -13,7 +13,7 @@ pub struct Rpc {
     pub streams: bool,
 }
 
-const STREAMS: [&str; 2] = ["RedriveEntries", "ImportEntries"];
+const STREAMS: [&str; 4] = ["RedriveEntries", "ParkEntries", "ResolveEntries", "ImportEntries"];
 
 const ROWS: &[(&str, Right)] = &[
     ("Claim", Right::Claim),
@@ -30,6 +30,7 @@ const ROWS: &[(&str, Right)] = &[
     ("BatchSettle", Right::Settle),
     ("GetEntry", Right::Read),
     ("ListEntries", Right::Read),
+    ("GroupEntries", Right::Read),
     ("SummarizeEntries", Right::Read),
     ("GetPolicy", Right::Read),
     ("ListPolicies", Right::Read),
@@ -44,6 +45,8 @@ const ROWS: &[(&str, Right)] = &[
     ("ResolveEntry", Right::Admin),
     ("DeleteEntry", Right::Admin),
     ("RedriveEntries", Right::Admin),
+    ("ParkEntries", Right::Admin),
+    ("ResolveEntries", Right::Admin),
     ("ImportEntries", Right::Admin),
     ("ReconcileEntries", Right::Admin),
     ("SetPolicy", Right::Admin),

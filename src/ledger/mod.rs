@@ -67,23 +67,22 @@ use crate::store::{LEVEL, Replica, Store};
 use crate::traces::CallSpan;
 
 pub use self::inbox::InboxOptions;
+pub use self::operators::bulk::{BulkEvent, BulkOrder, BulkOutcome, BulkProgress, change_all};
 pub use self::operators::change::{ChangeRequest, ChangeResult};
 pub use self::operators::handle::Operators;
 pub use self::operators::import::{ImportOrder, ImportOutcome, ImportOutcomes};
 pub use self::operators::long::{OpenOperation, WorkPermit};
+pub use self::operators::open_entries::{EntryGroups, GroupCount, GroupKey, OpenPage, OpenPosition};
 pub(crate) use self::operators::read::SUMMARY_MAX;
 pub use self::operators::read::{Ages, CountScope, Page, Sought};
 pub use self::operators::reconcile::{ReconcileOrder, ReconcileOutcomes, ReconcileRow};
-pub use self::operators::redrive::{
-    RedriveEvent, RedriveOrder, RedriveOutcome, RedriveProgress, redrive_all,
-};
 pub use self::operators::token_offset::{OffsetOrder, TokenClock};
 pub use self::operators::unreadable::DeleteUnreadable;
 pub use self::options::LedgerOptions;
 pub use self::policies::holds::{HoldChange, HoldOrder, HoldResult};
 pub use self::policies::in_force::{InForce, adopt};
 pub use self::policies::replays::{RunChange, RunOrder, RunResult};
-pub use self::policies::set::{PolicyOrder, PolicyResult};
+pub use self::policies::set::{PolicyOrder, PolicyResult, audited_policy};
 pub use self::policies::table::Policies;
 pub use self::upkeep::purge::PurgeOptions;
 pub use self::waiting::Bounds as WaitBounds;

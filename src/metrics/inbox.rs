@@ -5,7 +5,7 @@ use prometheus::{Error, IntCounter, IntGauge, Registry};
 use super::catalogue::{INBOX_ERASE_LAG, INBOX_HANDED, INBOX_HANDOUTS, INBOX_MESSAGE_BYTES, INBOX_STORES};
 use crate::domain::{Rejection, Span, StoreVerdict};
 
-/// How a look of a ClaimNext ended.
+/// How a look of a `ClaimNext` ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandoutEnd {
     HandedOut,

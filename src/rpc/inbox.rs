@@ -1,4 +1,4 @@
-//! The calls of the inbox: Store, BatchStore and ClaimNext.
+//! The calls of the inbox: Store, `BatchStore` and `ClaimNext`.
 
 use std::time::Duration;
 

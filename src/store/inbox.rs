@@ -104,7 +104,7 @@ pub struct MessagePlace {
     pub key: KeyHash,
 }
 
-/// The handout of one ClaimNext.
+/// The handout of one `ClaimNext`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handout {
     /// The claim's id.

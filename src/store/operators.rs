@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::{Found, StoreError};
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, ImportedEntry, KeyHash, Listed, Listing, Namespace, PurgeStatus,
-    Reading, RequestDigest, Span, Summary,
+    AuditEvent, AuditListing, Entry, EntryFilter, ImportedEntry, KeyHash, Listed, Listing, Namespace,
+    OpenConsumers, OpenRange, OpenRow, PurgeStatus, Reading, RequestDigest, Span, Summary,
 };
 
 /// Reads and changes of operators.
@@ -19,6 +19,23 @@ pub trait Operators: Send {
     /// Lists entries in one snapshot. Reads a bounded number of rows, so that a page may hold fewer entries than requested
     /// although there are more.
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError>;
+
+    /// Looks at the names of this many namespaces after this one, in order, for those that have entries in one of these states
+    /// other than COMPLETED, or `doubled` entries. Claims that are not in the index of open entries yet do not count.
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError>;
+
+    /// Reads a range of the index of open entries, newest first, with the errors of the entries.
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError>;
 
     /// Reads the names of the consumers that have entries, in order, after this one.
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
@@ -63,9 +80,14 @@ pub trait Operators: Send {
         events: &[AuditEvent],
     ) -> Result<WriteResult, StoreError>;
 
-    /// Counts the audit events of an operation for a consumer: one for each entry that it redrove. The request id of such an
+    /// Counts the audit events of an operation for a consumer with this action: one for each entry that it changed. The request id of such an
     /// event is the operation's id, a slash, and the hash of the entry's key; it is stored with the consumer before it.
-    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError>;
+    async fn count_changed(
+        &mut self,
+        consumer: &str,
+        operation_id: &str,
+        action: &str,
+    ) -> Result<i64, StoreError>;
 
     /// The digest of one audit event of an operation's parts, for each of these consumers that has an event; `None` if its
     /// digest was not kept. At most [`ROWS_MAX`](super::ROWS_MAX) consumers.

@@ -3,7 +3,9 @@
 use uuid::Uuid;
 
 use super::from_row::from_row;
-use crate::domain::{AuditEvent, PolicyVersion, PurgeWorker, RequestDigest, StoreTime};
+use crate::domain::{
+    AuditEvent, AuditListing, AuditOf, PolicyVersion, PurgeWorker, RequestDigest, StoreTime,
+};
 
 from_row! {
     /// The columns of `purges`.
@@ -27,6 +29,19 @@ impl From<WorkerRow> for PurgeWorker {
             last_error: row.last_error,
             last_error_at: row.last_error_at.map(StoreTime),
         }
+    }
+}
+
+/// The position before which a page of the audit begins: an instant, and the id of an event in the store. The events of an
+/// operation are listed by their ids alone.
+pub(super) fn first_event(listing: &AuditListing) -> (StoreTime, String) {
+    match (&listing.of, &listing.before) {
+        (AuditOf::Operation { consumer, id }, None) => {
+            (StoreTime::MAX, AuditEvent::id_of(consumer, &format!("{id}/~")))
+        }
+        (AuditOf::Operation { .. }, Some((_, id))) => (StoreTime::MAX, id.clone()),
+        (AuditOf::All | AuditOf::Consumer(_) | AuditOf::Entry(_), Some(place)) => place.clone(),
+        (AuditOf::All | AuditOf::Consumer(_) | AuditOf::Entry(_), None) => (StoreTime::MAX, String::new()),
     }
 }
 

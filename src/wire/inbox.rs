@@ -1,4 +1,4 @@
-//! Messages that are stored and handed out: their fields, and the answers to Store and ClaimNext.
+//! Messages that are stored and handed out: their fields, and the answers to Store and `ClaimNext`.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -130,7 +130,7 @@ pub(crate) fn store_item(index: usize, stored: Stored) -> proto::StoreResponse {
     })
 }
 
-/// What a ClaimNext asks for, and how long it may wait.
+/// What a `ClaimNext` asks for, and how long it may wait.
 pub(crate) fn next(
     request: proto::ClaimNextRequest,
     principal: &str,
@@ -172,7 +172,7 @@ fn bound(fields: &mut FieldChecks<'_>, field: &str, asked: i32, usual: usize, ma
     }
 }
 
-/// The answer to a ClaimNext.
+/// The answer to a `ClaimNext`.
 pub(crate) fn next_response(answer: NextAnswer) -> Result<proto::ClaimNextResponse, Rejection> {
     let messages = answer.messages.into_iter().map(handed).collect::<Result<Vec<_>, Rejection>>()?;
     Ok(proto::ClaimNextResponse { messages, retry_after: answer.retry_after.map(duration) })

@@ -1,7 +1,9 @@
 //! Operations on many entries: each is carried out once, whatever is broken off and repeated; what is
 //! refused is said; nothing that exists is overwritten.
 
+mod changes;
 pub(crate) mod imports;
+mod killed;
 mod places;
 
 use std::sync::Arc;

@@ -57,6 +57,9 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
         ..Default::default()
     };
     let many = proto::RedriveEntriesRequest { filter: consumer.filter.clone(), ..Default::default() };
+    let park = proto::ParkEntriesRequest { filter: consumer.filter.clone(), ..Default::default() };
+    let resolve = proto::ResolveEntriesRequest { filter: consumer.filter.clone(), ..Default::default() };
+    let group = proto::GroupEntriesRequest { filter: consumer.filter.clone(), maximum: 0 };
     let row = proto::ImportedEntry { key: good(), ..Default::default() };
     let import = proto::ImportEntriesRequest { entries: vec![row], ..Default::default() };
     let effect = proto::ReconcileRow { key: good(), ..Default::default() };
@@ -152,7 +155,10 @@ async fn messages_that_can_not_be_read_are_refused_by_field(kind: Kind) {
             "RETRY_LATER",
         ),
         ("AdminService/ListEntries", spoilt(&consumer), "filter.consumer", "RETRY_LATER"),
+        ("AdminService/GroupEntries", spoilt(&group), "filter.consumer", "RETRY_LATER"),
         ("AdminService/RedriveEntries", spoilt(&many), "filter.consumer", "RETRY_LATER"),
+        ("AdminService/ParkEntries", spoilt(&park), "filter.consumer", "RETRY_LATER"),
+        ("AdminService/ResolveEntries", spoilt(&resolve), "filter.consumer", "RETRY_LATER"),
         ("AdminService/ImportEntries", spoilt(&import), "entries.key.id", "RETRY_LATER"),
         ("AdminService/ReconcileEntries", spoilt(&reconcile), "rows.key.id", "RETRY_LATER"),
         ("LedgerService/Claim", spoilt(&in_run), "key.replay_run", "RETRY_LATER"),

@@ -4,6 +4,7 @@
 //! order.
 
 mod audit;
+mod audit_filters;
 mod desk;
 mod lock_order;
 

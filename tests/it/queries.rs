@@ -1,7 +1,7 @@
-//! Lists and counts: what fits a filter is shown once and in order, whatever else happens meanwhile; what
-//! is not COMPLETED is counted exactly.
+//! Lists and counts: what fits a filter is shown once and in order, amid changes; open entries are counted exactly.
 
 mod marks;
+mod open;
 mod summaries;
 mod walks;
 

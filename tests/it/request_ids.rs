@@ -44,11 +44,18 @@ async fn rows(server: &TestServer, consumer: &str) -> Vec<(&'static str, Option<
         rows.push((rpc, Some("replayed"), request));
     }
     let filter = json!({ "consumer": consumer, "states": ["ENTRY_STATE_FAILED_TERMINAL"] });
+    let failed = json!({ "consumer": consumer, "states": ["ENTRY_STATE_FAILED_RETRYABLE"] });
     let imported = json!([{ "key": { "consumer": consumer, "source": "tests", "id": "imported" } }]);
     let policy = json!({ "disabled": true, "replay": "REPLAY_MODE_REBUILD" });
     let run = json!({ "consumer": consumer, "replayRun": "r", "reason": "why" });
     rows.extend([
         ("RedriveEntries", None, json!({ "filter": filter, "reason": "why" })),
+        ("ParkEntries", None, json!({ "filter": failed, "reason": "why" })),
+        (
+            "ResolveEntries",
+            None,
+            json!({ "filter": filter, "reason": "why", "state": "ENTRY_STATE_COMPLETED" }),
+        ),
         ("ImportEntries", None, json!({ "entries": imported, "reason": "why" })),
         ("SetPolicy", Some("replayed"), json!({ "consumer": consumer, "reason": "why", "policy": policy })),
         ("CreateReplayRun", Some("replayed"), run.clone()),
@@ -153,12 +160,12 @@ async fn request_id_belongs_to_the_consumer_of_its_request(kind: Kind) {
         assert!(ids.iter().all(|event| event.consumer == consumer), "{ids:?}");
         ids.retain(|event| event.action != "IMPORT_ENTRIES");
         let ids: Vec<_> = ids.into_iter().map(|event| event.request_id).collect();
-        assert_eq!((ids.len(), ids.iter().all(|id| id.starts_with("X "))), (9, true), "{ids:?}");
+        assert_eq!((ids.len(), ids.iter().all(|id| id.starts_with("X "))), (11, true), "{ids:?}");
     }
     server.stop().await;
 }
 
-/// The consumer, the prefix or the hash, to which the id belongs; the id itself; and of a bulk redrive what may change when it goes on.
+/// The consumer, the prefix or the hash, to which the id belongs; the id itself; and of a bulk change what may change when it goes on.
 const OTHERWISE: [&str; 12] = [
     "request_id",
     "operation_id",

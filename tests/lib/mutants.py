@@ -753,6 +753,7 @@ MUTANTS = [
     ]),
     Mutant("I30", "a stream outlives the rights of its caller", "identity::rights", [
         ("src/rpc/admin/bulk.rs", "checked_again()?;\n        caller.allowed_somewhere()?;\n", "checked_again()?;\n"),
+        ("src/rpc/admin/imports.rs", "        let caller = self.caller.checked_again()?;\n        caller.allowed_somewhere()?;\n", "        let caller = self.caller.checked_again()?;\n"),
     ]),
     Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "bench::link", [
         ("src/bench/link.rs", "self.stream.flow_control().release_capacity(bytes.len())?;", "let _ = &self.stream;"),
@@ -1327,8 +1328,8 @@ MUTANTS = [
         ("src/identity/rights.rs", "scope.exact.binary_search_by(|exact| (**exact).cmp(name)).is_ok()", "scope.exact.iter().any(|exact| name.starts_with(&**exact))"),
     ]),
     Mutant("I5", "an import asks the store before it asks for rights", "identity::rights", [
-        ("src/rpc/admin/bulk.rs", "if places.is_empty() { Vec::new() } else", "if places.len() > rows_max() { Vec::new() } else"),
-        ("src/rpc/admin/bulk.rs", "fn died() -> Rejection {", "fn rows_max() -> usize {\n    usize::MAX\n}\n\nfn died() -> Rejection {"),
+        ("src/rpc/admin/imports.rs", "if places.is_empty() { Vec::new() } else", "if places.len() > rows_max() { Vec::new() } else"),
+        ("src/rpc/admin/imports.rs", "fn died() -> Rejection {", "fn rows_max() -> usize {\n    usize::MAX\n}\n\nfn died() -> Rejection {"),
     ]),
     Mutant("I6", "a wrong token is made good by a certificate", "identity::tls", [
         ("src/identity/authenticator.rs", "if let Some(identity) = bearer(cache, headers)? {", "if let Ok(Some(identity)) = bearer(cache, headers) {"),
@@ -1407,7 +1408,7 @@ MUTANTS = [
         ("src/domain/request_digest.rs", "[rpc.as_bytes(), encoded]", "[&rpc.as_bytes()[..0], encoded]"),
     ]),
     Mutant("I34", "a bulk redrive goes on for another reason", "request_ids::", [
-        ("src/rpc/admin/bulk.rs", "dry_run: false, ..request.clone() }", "dry_run: false, reason: String::new(), ..request.clone() }"),
+        ("src/rpc/admin/bulk.rs", "dry_run: false, ..$request.clone() }", "dry_run: false, reason: String::new(), ..$request.clone() }"),
     ]),
     Mutant("I35", "a page token is good for any filter", "cursors::", [
         ("src/rpc/admin/page_token.rs", "&asked.encode_to_vec()]", "&asked.encode_to_vec()[..0]]"),
@@ -1629,7 +1630,7 @@ MUTANTS = [
         (f"{GUARD_PACKAGE}/mysql.sql", "    result          longblob,", "    result          blob,"),
     ]),
     Mutant("J1", "the audit of one entry is shown without a right on its consumer", "identity::matrix::rights", [
-        ("src/rpc/admin/service.rs", "                Some(consumer) => caller.allowed(consumer)?,\n                None => caller.allowed_everywhere()?,", "            Some(_) if asked.key.is_some() => {}\n                Some(consumer) => caller.allowed(consumer)?,\n                None => caller.allowed_everywhere()?,"),
+        ("src/rpc/admin/service.rs", "            allowed_on(caller, asked.key.as_ref().map_or(&asked.consumer, |key| &key.consumer))?;", "            if asked.key.is_none() {\n                allowed_on(caller, &asked.consumer)?;\n            }"),
     ]),
     Mutant("J2", "a prefix of consumers fits its neighbours", "identity::matrix::rights", [
         ("src/identity/rights.rs", "|| scope.prefixes.iter().any(|prefix| name.starts_with(&**prefix))", "|| scope.prefixes.iter().any(|prefix| name.starts_with(prefix.trim_end_matches('-')))"),
@@ -1694,6 +1695,7 @@ MUTANTS = [
         ("src/rpc/admin/bulk.rs", "    open: OpenOperation,", "    pub(super) open: OpenOperation,"),
         ("src/rpc/admin/service.rs", "answered(async { bulk::ImportStream::of(self, request).map(bulk::ImportStream::answers) }).await",
          "answered(async {\n            let stream = bulk::ImportStream::of(self, request)?;\n            std::mem::forget(self.operators.place(&stream.open).await?);\n            Ok(stream.answers())\n        })\n        .await"),
+        ("src/rpc/admin/imports.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
     ]),
     Mutant("Y9", "the principal that was served last is served next", "ledger::operators::places", [
         ("src/ledger/operators/places.rs", "may.min_by_key(|queue| queue.turn)", "may.max_by_key(|queue| queue.turn)"),
@@ -1705,7 +1707,7 @@ MUTANTS = [
         ("src/store/sqlite/replays.rs", "n.name = s.consumer || char(31) || s.name", "n.name = s.consumer || s.name"),
     ]),
     Mutant("Y12", "a redrive keeps its place while it waits for its rate", "bulk::places", [
-        ("src/ledger/operators/redrive.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
+        ("src/ledger/operators/bulk.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
     ]),
     Mutant("Y13", "a run is closed before the policy epoch is raised", "operators::lock_order", [
         ("src/store/postgres/replays.rs", "        self.raise_policy_epoch().await?;\n        let close = self", "        let close = self"),
@@ -1749,8 +1751,8 @@ MUTANTS = [
         ("src/rpc/edge/auth.rs", "self.has(Some(rpc.needs), Whose::Any)", "self.has(Some(rpc.needs), Whose::Any).or(Ok(()))"),
     ]),
     Mutant("FL38", "what a compressed import is unpacked counts nowhere", "edge::memory", [
-        ("src/rpc/admin/bulk.rs", "tokio::spawn(caller.counted(self.run(sender)))", "tokio::spawn(self.run(sender))"),
-        ("src/rpc/admin/bulk.rs", "        let caller = self.caller.clone();\n        let taking", "        let taking"),
+        ("src/rpc/admin/imports.rs", "tokio::spawn(caller.counted(self.run(sender)))", "tokio::spawn(self.run(sender))"),
+        ("src/rpc/admin/imports.rs", "        let caller = self.caller.clone();\n        let taking", "        let taking"),
     ]),
     Mutant("FL39", "trailers of errors are not counted", "accounts", [
         ("src/accounts/answer.rs", "filter(|map| !is_ok(map))", "filter(|map| map.is_empty() && !is_ok(map))"),
@@ -1820,7 +1822,7 @@ MUTANTS = [
         (LITE_UPKEEP, "        self.file.location().watch_wal();\n", ""),
     ]),
     Mutant("K60", "a bulk redrive leaves rows out that cannot be read", "damaged::", [
-        ("src/ledger/operators/redrive.rs", "if self.note_unreadable(unreadable).await.is_err() {", "if unreadable.column.is_empty() && self.note_unreadable(unreadable).await.is_err() {"),
+        ("src/ledger/operators/bulk.rs", "if self.note_unreadable(unreadable).await.is_err() {", "if unreadable.column.is_empty() && self.note_unreadable(unreadable).await.is_err() {"),
     ]),
     Mutant("K61", "a damaged token is granted from", "damaged::", [
         ("src/store/row.rs", "if !leaves_a_higher_one(value) {", "if value < 0 {"),
@@ -2353,7 +2355,7 @@ MUTANTS = [
         ("src/rpc/admin/summary.rs", "at_least: count.at_least,", "at_least: false,"),
     ]),
     Mutant("RG7", "a redrive of many takes a count that was cut for all", "queries::walks", [
-        ("src/ledger/operators/redrive.rs", "if count.at_least { i64::MAX }", "if count.at_least && false { i64::MAX }"),
+        ("src/ledger/operators/bulk.rs", "if count.at_least { i64::MAX }", "if count.at_least && false { i64::MAX }"),
     ]),
     Mutant("RG8", "a search that was not finished reports that there is nothing", "cli::searches", [
         (CLI_LIST, "if more && readable + unreadable < limit {", "if more && readable + unreadable > limit {"),
@@ -2700,6 +2702,99 @@ MUTANTS = [
     ]),
     Mutant("TL2", "the command line names the same scheme again", "cli::tls", [
         ("src/cli/client.rs", "        } else if said.contains(NOT_TLS) {", "        } else if said.is_empty() {"),
+    Mutant("NI1", "a list on a narrow terminal cuts an instant", "table::tests", [
+        ("src/cli/table/fit.rs", "        Narrows::Never => natural,", "        Narrows::Never => natural.min(SHORT_MIN),"),
+        ("src/cli/table/fit.rs", "            while least(columns, natural, &shown) > width {", "            while width == 0 {"),
+    ]),
+    Mutant("NI2", "a column that is left out is not named", "table::tests", [
+        ("src/cli/table/mod.rs", "fitted.left_out.push(self.left_out(at));", "fitted.shortened |= at > self.columns.len();"),
+    ]),
+    Mutant("NI3", "entries get cuts a long error", "get_screens_wrap_and_cut_nothing", [
+        ("src/cli/table/mod.rs", "        Table::of(&[Column::whole(\"\"), Column::text(\"\")]).without_headings().wrapping()", "        Table::of(&[Column::whole(\"\"), Column::text(\"\")]).without_headings()"),
+    ]),
+    Mutant("NI4", "a claim that was renewed looks as if its holder had never come back", "held_by_reports_when", [
+        ("src/cli/entries/get.rs", ".filter(|updated| *updated != granted)", ".filter(|updated| *updated == granted)"),
+    ]),
+    Mutant("NI5", "the forced redrive of a held claim is not suggested", "redrive_of_a_claim_that_is_held_is_suggested_with_force_and_its_risk", [
+        ("src/cli/entries/suggestions.rs", "matches!(entry.state(), EntryState::InProgress | EntryState::Parked)", "matches!(entry.state(), EntryState::Parked)"),
+    ]),
+    Mutant("NI6", "doubled effects do not come first", "summary_screens_show_what_needs_a_person_first", [
+        ("src/cli/entries/summary/needs.rs", "    if doubled > 0 {", "    if doubled > 100 {"),
+    ]),
+    Mutant("NI7", "a held consumer without entries is not shown", "cli::whole", [
+        ("src/cli/entries/summary.rs", "Ok(Look { summary, holds,", "Ok(Look { summary, holds: Vec::new(),"),
+    ]),
+    Mutant("NI8", "an estimate is compared with the look before", "second_look_names_what_has_changed", [
+        ("src/cli/entries/summary/screen.rs", "let is_exact = !state.estimated && !state.at_least;", "let is_exact = !state.at_least;"),
+    ]),
+    Mutant("NI9", "a list of all consumers repeats a consumer from page to page", "queries::open", [
+        ("src/ledger/operators/open_entries.rs", "    at.after = listed.next;", "    at.after = None;"),
+    ]),
+    Mutant("NI10", "a list of all consumers ends at its first consumer without room for more", "queries::open", [
+        ("src/ledger/operators/open_entries.rs", "        let Some(last) = found.last else { return Ok(Ok(page)) };\n        at = OpenPosition { consumer: last, after: None };\n    }\n    page.next = Some(at);", "        let Some(last) = found.last.filter(|last| last.is_empty()) else { return Ok(Ok(page)) };\n        at = OpenPosition { consumer: last, after: None };\n    }\n    page.next = Some(at);"),
+    ]),
+    Mutant("NI11", "a list of all consumers needs the right on some consumer only", "identity::matrix", [
+        ("src/rpc/admin/mod.rs", "    if consumer.is_empty() { caller.allowed_everywhere() } else", "    if consumer.is_empty() { caller.allowed_somewhere() } else"),
+    ]),
+    Mutant("NI12", "an owner's prefix finds its entries on Postgres", "queries::open", [
+        ("src/store/postgres/listing.rs", "e.owner = $13)", "starts_with(e.owner, $13))"),
+    ]),
+    Mutant("NI13", "a text in errors is a pattern on SQLite", "queries::open", [
+        ("src/store/sqlite/listing.rs", "instr(e.last_error, ?14) > 0", "e.last_error LIKE '%' || ?14 || '%'"),
+    ]),
+    Mutant("NI14", "the next page means another instant of parking", "queries::open", [
+        ("src/rpc/admin/entries.rs", "            filter.parked_from = place.parked;", "            filter.parked_from = None;"),
+    ]),
+    Mutant("NI15", "groups of a sample look complete", "queries::open", [
+        ("src/ledger/operators/open_entries.rs", "        if range.limit == 0 {\n            is_sample = true;", "        if range.limit == 0 {\n            is_sample = false;"),
+    ]),
+    Mutant("NI16", "a long range of one consumer takes the place of all others", "queries::open", [
+        ("src/ledger/operators/open_entries.rs", "            ranges.push_back(range);", "            ranges.push_front(range);"),
+        ("src/ledger/operators/open_entries.rs", "clamp(PART_MIN, PART_MAX)", "clamp(PART_MAX, PART_MAX)"),
+    ]),
+    Mutant("NI17", "the probe of consumers reads all names", "proof::rows::bounded", [
+        ("src/store/postgres/open_entries.rs", "ORDER BY n.name LIMIT $3", "ORDER BY n.name LIMIT $3 * 100"),
+    ]),
+    Mutant("NI18", "servers that have ended are listed", "servers_not_heard_of_for_a_minute_are_left_out", [
+        ("src/cli/retention.rs", "const HEARD_WITHIN_SECONDS: i64 = 60;", "const HEARD_WITHIN_SECONDS: i64 = 61;"),
+    ]),
+    Mutant("NI19", "the events of an operation are mixed with those of an id that begins alike", "operators::audit_filters", [
+        ("src/store/sqlite/audit.rs", "AND (request_id = ?4 OR request_id > ?4 || '/')", ""),
+        ("src/store/postgres/audit.rs", "AND (request_id = $4 OR request_id > $4 || '/')", ""),
+    ]),
+    Mutant("NI20", "a page of the audit with a filter ends the list", "operators::audit_filters", [
+        ("src/rpc/admin/audit.rs", "let mut more = events.len() == self.listing.limit;", "let mut more = events.len() == self.listing.limit && self.filter.excludes_nothing();"),
+    ]),
+    Mutant("NI21", "the first event after the end is listed", "operators::audit_filters", [
+        ("src/rpc/admin/audit.rs", "self.until.is_none_or(|until| event.at < until)", "self.until.is_none_or(|until| event.at <= until)"),
+        ("src/rpc/admin/audit.rs", "let first = filter.until.filter(|_| by_time(&of))", "let first = filter.until.filter(|_| false && by_time(&of))"),
+    ]),
+    Mutant("NI22", "the audit shows durations of policies as microseconds", "audited_policies_are_compared_in_words", [
+        ("src/rpc/admin/audit/changed.rs", '"SET_POLICY" | "DELETE_POLICY" => of_policy(event),', '"NO_POLICY" => of_policy(event),'),
+    ]),
+    Mutant("NI23", "an exported policy leaves out a field that is at its default", "cli::audit", [
+        ("src/cli/policy/export.rs", "        if value.is_empty() {\n", "        if value.is_empty() || value == \"false\" || path == \"lease\" {\n"),
+    ]),
+    Mutant("NI24", "bulk park parks what another call of the operation has parked, again", "bulk::changes", [
+        ("src/ledger/operators/bulk.rs", "            request_id: format!(\"{}/{}\", self.order.operation_id, entry.key.hash().simple()),", "            request_id: uuid::Uuid::new_v4().to_string(),"),
+    ]),
+    Mutant("NI25", "a resumed bulk change counts the events of another action", "bulk::", [
+        ("src/ledger/operators/operation.rs", "action_word(&order.action))", "\"REDRIVE\")"),
+    ]),
+    Mutant("NI26", "bulk resolve is forced", "bulk::changes", [
+        ("src/ledger/operators/bulk.rs", "action: self.order.action.clone(), force: false };", "action: self.order.action.clone(), force: true };"),
+    ]),
+    Mutant("NI27", "a dry run of a bulk park parks", "bulk::changes", [
+        ("src/rpc/admin/bulk.rs", "        dry_run: common.dry_run,", "        dry_run: common.dry_run && !matches!(action, Action::Park),"),
+    ]),
+    Mutant("NI28", "the evidence of a bulk resolve is not kept", "bulk::changes", [
+        ("src/ledger/operators/bulk.rs", "evidence: self.order.evidence.clone(),", "evidence: String::new(),"),
+    ]),
+    Mutant("NI29", "bash offers files in place of consumers", "cli::completions", [
+        ("src/cli/completions.rs", "script.replace(\"idempotency__subcmd__ledger\", \"idempotency__ledger\") + BASH", "script.replace(\"idempotency__subcmd__ledger\", \"idempotency__ledger\")"),
+    ]),
+    Mutant("NI30", "a documented filter has a bare word of an enum", "cli::jq", [
+        ("docs/operations.md", 'select(.state == "ENTRY_STATE_PARKED") | .key.consumer', 'select(.state == "PARKED") | .key.consumer'),
     ]),
     Mutant("TL3", "the command line does not know the alert of a port with TLS", "cli::tls", [
         ("src/cli/problem.rs", "    if said.contains(TLS_ALERT) {", "    if said.is_empty() {"),

@@ -23,11 +23,14 @@ const (
 	AdminService_GetMessage_FullMethodName         = "/idempotency.ledger.v1.AdminService/GetMessage"
 	AdminService_ListEntries_FullMethodName        = "/idempotency.ledger.v1.AdminService/ListEntries"
 	AdminService_SummarizeEntries_FullMethodName   = "/idempotency.ledger.v1.AdminService/SummarizeEntries"
+	AdminService_GroupEntries_FullMethodName       = "/idempotency.ledger.v1.AdminService/GroupEntries"
 	AdminService_RedriveEntry_FullMethodName       = "/idempotency.ledger.v1.AdminService/RedriveEntry"
 	AdminService_ParkEntry_FullMethodName          = "/idempotency.ledger.v1.AdminService/ParkEntry"
 	AdminService_ResolveEntry_FullMethodName       = "/idempotency.ledger.v1.AdminService/ResolveEntry"
 	AdminService_DeleteEntry_FullMethodName        = "/idempotency.ledger.v1.AdminService/DeleteEntry"
 	AdminService_RedriveEntries_FullMethodName     = "/idempotency.ledger.v1.AdminService/RedriveEntries"
+	AdminService_ParkEntries_FullMethodName        = "/idempotency.ledger.v1.AdminService/ParkEntries"
+	AdminService_ResolveEntries_FullMethodName     = "/idempotency.ledger.v1.AdminService/ResolveEntries"
 	AdminService_ImportEntries_FullMethodName      = "/idempotency.ledger.v1.AdminService/ImportEntries"
 	AdminService_ReconcileEntries_FullMethodName   = "/idempotency.ledger.v1.AdminService/ReconcileEntries"
 	AdminService_GetPolicy_FullMethodName          = "/idempotency.ledger.v1.AdminService/GetPolicy"
@@ -83,6 +86,11 @@ type AdminServiceClient interface {
 	// read for one page. Go on until next_page_token is empty. An entry that does not change while the pages are read
 	// is shown exactly once if it matches the filter; one that changes is shown once, or not at all.
 	//
+	// Without a consumer it pages through the live entries of all consumers that are not COMPLETED, or are `doubled`: by the
+	// names of the consumers, those of one consumer in the order of their creation. It needs the right on all consumers then.
+	// One page reads at most 20 consumers that have such entries, and passes by at most 1,000 others. A consumer whose only
+	// such entries were first claimed within the last minute may be left out.
+	//
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
 	// give).
 	ListEntries(ctx context.Context, in *ListEntriesRequest, opts ...grpc.CallOption) (*ListEntriesResponse, error)
@@ -94,6 +102,13 @@ type AdminServiceClient interface {
 	//
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	SummarizeEntries(ctx context.Context, in *SummarizeEntriesRequest, opts ...grpc.CallOption) (*SummarizeEntriesResponse, error)
+	// GroupEntries counts the entries that are not COMPLETED by consumer, state, cause and the first line of their last error,
+	// to show how many things went wrong. It reads at most 10,000 entries, the newest of each consumer and state first, and of at
+	// most 100 consumers; if there are more, `is_sample` is set. Without a consumer it needs the right on all consumers. Claims
+	// that were first granted within the last minute may be left out.
+	//
+	// Its own errors: none.
+	GroupEntries(ctx context.Context, in *GroupEntriesRequest, opts ...grpc.CallOption) (*GroupEntriesResponse, error)
 	// RedriveEntry makes an entry claimable again, now: RECEIVED with no attempts used. The claim that it had is
 	// forgotten: its token no longer settles anything. If that claim was never settled, the next grant has
 	// `effect_unknown`. The checkpoint stays.
@@ -156,6 +171,16 @@ type AdminServiceClient interface {
 	// INTERNAL (see the log of the server). After DRAINING (another server answers), OVERLOADED (later),
 	// STORE_UNAVAILABLE (later) and OUTCOME_UNKNOWN (immediately) the same request goes on.
 	RedriveEntries(ctx context.Context, in *RedriveEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RedriveEntriesResponse], error)
+	// ParkEntries parks all entries that fit a filter: as RedriveEntries does its work, with ParkEntry for each entry. A claim that
+	// is open keeps its token: its holder's Complete still counts.
+	//
+	// Its own errors: those of RedriveEntries.
+	ParkEntries(ctx context.Context, in *ParkEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ParkEntriesResponse], error)
+	// ResolveEntries records the same outcome for all entries that fit a filter: as RedriveEntries does its work, with
+	// ResolveEntry, never forced, for each entry. An entry that becomes COMPLETED has no result.
+	//
+	// Its own errors: those of RedriveEntries.
+	ResolveEntries(ctx context.Context, in *ResolveEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResolveEntriesResponse], error)
 	// ImportEntries stores messages that were processed before the ledger was there, or that it has
 	// lost, as COMPLETED. Each message of the request stream is answered by one of the response
 	// stream, in the same order, when its entries are stored for good. Entries that exist are never
@@ -231,7 +256,9 @@ type AdminServiceClient interface {
 	//
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListPolicyVersions(ctx context.Context, in *ListPolicyVersionsRequest, opts ...grpc.CallOption) (*ListPolicyVersionsResponse, error)
-	// ListAuditEvents pages through what operators did, newest first. Events are kept for
+	// ListAuditEvents pages through what operators did, newest first. A page may have fewer events than requested, even none,
+	// although there are more: with `actions`, `actor`, `from` or `until` at most 1,000 are read for one page. The events of one
+	// operation are listed by their ids, in no order of time. Events are kept for
 	// `audit_retention` of the server's configuration, a year by default; the ids of requests whose
 	// events are gone are forgotten with them.
 	//
@@ -353,6 +380,16 @@ func (c *adminServiceClient) SummarizeEntries(ctx context.Context, in *Summarize
 	return out, nil
 }
 
+func (c *adminServiceClient) GroupEntries(ctx context.Context, in *GroupEntriesRequest, opts ...grpc.CallOption) (*GroupEntriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GroupEntriesResponse)
+	err := c.cc.Invoke(ctx, AdminService_GroupEntries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) RedriveEntry(ctx context.Context, in *RedriveEntryRequest, opts ...grpc.CallOption) (*RedriveEntryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RedriveEntryResponse)
@@ -412,9 +449,47 @@ func (c *adminServiceClient) RedriveEntries(ctx context.Context, in *RedriveEntr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_RedriveEntriesClient = grpc.ServerStreamingClient[RedriveEntriesResponse]
 
+func (c *adminServiceClient) ParkEntries(ctx context.Context, in *ParkEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ParkEntriesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[1], AdminService_ParkEntries_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ParkEntriesRequest, ParkEntriesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ParkEntriesClient = grpc.ServerStreamingClient[ParkEntriesResponse]
+
+func (c *adminServiceClient) ResolveEntries(ctx context.Context, in *ResolveEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResolveEntriesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[2], AdminService_ResolveEntries_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ResolveEntriesRequest, ResolveEntriesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ResolveEntriesClient = grpc.ServerStreamingClient[ResolveEntriesResponse]
+
 func (c *adminServiceClient) ImportEntries(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportEntriesRequest, ImportEntriesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[1], AdminService_ImportEntries_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[3], AdminService_ImportEntries_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -612,6 +687,11 @@ type AdminServiceServer interface {
 	// read for one page. Go on until next_page_token is empty. An entry that does not change while the pages are read
 	// is shown exactly once if it matches the filter; one that changes is shown once, or not at all.
 	//
+	// Without a consumer it pages through the live entries of all consumers that are not COMPLETED, or are `doubled`: by the
+	// names of the consumers, those of one consumer in the order of their creation. It needs the right on all consumers then.
+	// One page reads at most 20 consumers that have such entries, and passes by at most 1,000 others. A consumer whose only
+	// such entries were first claimed within the last minute may be left out.
+	//
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
 	// give).
 	ListEntries(context.Context, *ListEntriesRequest) (*ListEntriesResponse, error)
@@ -623,6 +703,13 @@ type AdminServiceServer interface {
 	//
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	SummarizeEntries(context.Context, *SummarizeEntriesRequest) (*SummarizeEntriesResponse, error)
+	// GroupEntries counts the entries that are not COMPLETED by consumer, state, cause and the first line of their last error,
+	// to show how many things went wrong. It reads at most 10,000 entries, the newest of each consumer and state first, and of at
+	// most 100 consumers; if there are more, `is_sample` is set. Without a consumer it needs the right on all consumers. Claims
+	// that were first granted within the last minute may be left out.
+	//
+	// Its own errors: none.
+	GroupEntries(context.Context, *GroupEntriesRequest) (*GroupEntriesResponse, error)
 	// RedriveEntry makes an entry claimable again, now: RECEIVED with no attempts used. The claim that it had is
 	// forgotten: its token no longer settles anything. If that claim was never settled, the next grant has
 	// `effect_unknown`. The checkpoint stays.
@@ -685,6 +772,16 @@ type AdminServiceServer interface {
 	// INTERNAL (see the log of the server). After DRAINING (another server answers), OVERLOADED (later),
 	// STORE_UNAVAILABLE (later) and OUTCOME_UNKNOWN (immediately) the same request goes on.
 	RedriveEntries(*RedriveEntriesRequest, grpc.ServerStreamingServer[RedriveEntriesResponse]) error
+	// ParkEntries parks all entries that fit a filter: as RedriveEntries does its work, with ParkEntry for each entry. A claim that
+	// is open keeps its token: its holder's Complete still counts.
+	//
+	// Its own errors: those of RedriveEntries.
+	ParkEntries(*ParkEntriesRequest, grpc.ServerStreamingServer[ParkEntriesResponse]) error
+	// ResolveEntries records the same outcome for all entries that fit a filter: as RedriveEntries does its work, with
+	// ResolveEntry, never forced, for each entry. An entry that becomes COMPLETED has no result.
+	//
+	// Its own errors: those of RedriveEntries.
+	ResolveEntries(*ResolveEntriesRequest, grpc.ServerStreamingServer[ResolveEntriesResponse]) error
 	// ImportEntries stores messages that were processed before the ledger was there, or that it has
 	// lost, as COMPLETED. Each message of the request stream is answered by one of the response
 	// stream, in the same order, when its entries are stored for good. Entries that exist are never
@@ -760,7 +857,9 @@ type AdminServiceServer interface {
 	//
 	// Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
 	ListPolicyVersions(context.Context, *ListPolicyVersionsRequest) (*ListPolicyVersionsResponse, error)
-	// ListAuditEvents pages through what operators did, newest first. Events are kept for
+	// ListAuditEvents pages through what operators did, newest first. A page may have fewer events than requested, even none,
+	// although there are more: with `actions`, `actor`, `from` or `until` at most 1,000 are read for one page. The events of one
+	// operation are listed by their ids, in no order of time. Events are kept for
 	// `audit_retention` of the server's configuration, a year by default; the ids of requests whose
 	// events are gone are forgotten with them.
 	//
@@ -854,6 +953,9 @@ func (UnimplementedAdminServiceServer) ListEntries(context.Context, *ListEntries
 func (UnimplementedAdminServiceServer) SummarizeEntries(context.Context, *SummarizeEntriesRequest) (*SummarizeEntriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SummarizeEntries not implemented")
 }
+func (UnimplementedAdminServiceServer) GroupEntries(context.Context, *GroupEntriesRequest) (*GroupEntriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GroupEntries not implemented")
+}
 func (UnimplementedAdminServiceServer) RedriveEntry(context.Context, *RedriveEntryRequest) (*RedriveEntryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RedriveEntry not implemented")
 }
@@ -868,6 +970,12 @@ func (UnimplementedAdminServiceServer) DeleteEntry(context.Context, *DeleteEntry
 }
 func (UnimplementedAdminServiceServer) RedriveEntries(*RedriveEntriesRequest, grpc.ServerStreamingServer[RedriveEntriesResponse]) error {
 	return status.Error(codes.Unimplemented, "method RedriveEntries not implemented")
+}
+func (UnimplementedAdminServiceServer) ParkEntries(*ParkEntriesRequest, grpc.ServerStreamingServer[ParkEntriesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ParkEntries not implemented")
+}
+func (UnimplementedAdminServiceServer) ResolveEntries(*ResolveEntriesRequest, grpc.ServerStreamingServer[ResolveEntriesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ResolveEntries not implemented")
 }
 func (UnimplementedAdminServiceServer) ImportEntries(grpc.BidiStreamingServer[ImportEntriesRequest, ImportEntriesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ImportEntries not implemented")
@@ -1010,6 +1118,24 @@ func _AdminService_SummarizeEntries_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_GroupEntries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GroupEntriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).GroupEntries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_GroupEntries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).GroupEntries(ctx, req.(*GroupEntriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_RedriveEntry_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RedriveEntryRequest)
 	if err := dec(in); err != nil {
@@ -1092,6 +1218,28 @@ func _AdminService_RedriveEntries_Handler(srv interface{}, stream grpc.ServerStr
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_RedriveEntriesServer = grpc.ServerStreamingServer[RedriveEntriesResponse]
+
+func _AdminService_ParkEntries_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ParkEntriesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServiceServer).ParkEntries(m, &grpc.GenericServerStream[ParkEntriesRequest, ParkEntriesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ParkEntriesServer = grpc.ServerStreamingServer[ParkEntriesResponse]
+
+func _AdminService_ResolveEntries_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ResolveEntriesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServiceServer).ResolveEntries(m, &grpc.GenericServerStream[ResolveEntriesRequest, ResolveEntriesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ResolveEntriesServer = grpc.ServerStreamingServer[ResolveEntriesResponse]
 
 func _AdminService_ImportEntries_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(AdminServiceServer).ImportEntries(&grpc.GenericServerStream[ImportEntriesRequest, ImportEntriesResponse]{ServerStream: stream})
@@ -1394,6 +1542,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AdminService_SummarizeEntries_Handler,
 		},
 		{
+			MethodName: "GroupEntries",
+			Handler:    _AdminService_GroupEntries_Handler,
+		},
+		{
 			MethodName: "RedriveEntry",
 			Handler:    _AdminService_RedriveEntry_Handler,
 		},
@@ -1474,6 +1626,16 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "RedriveEntries",
 			Handler:       _AdminService_RedriveEntries_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ParkEntries",
+			Handler:       _AdminService_ParkEntries_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ResolveEntries",
+			Handler:       _AdminService_ResolveEntries_Handler,
 			ServerStreams: true,
 		},
 		{

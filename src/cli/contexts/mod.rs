@@ -161,7 +161,7 @@ fn show(file: &ContextsFile, name: Option<&str>, output: Output) -> Result<(), P
         return output.line(&document(name, context, is_current).to_string());
     }
     let current = if is_current { " (the current one)" } else { "" };
-    let mut table = Table::bare();
+    let mut table = Table::fields();
     table.row(vec!["context".into(), Cell::from(format!("{name}{current}"))]);
     for (field, text) in &context.0 {
         table.row(vec![Cell::new(field.word(), TextStyle::Faint), clean(text).into()]);

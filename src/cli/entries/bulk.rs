@@ -1,66 +1,62 @@
-//! The redrive of many entries: a dry run for the number, a confirmation, then the stream with its progress.
+//! A change of many entries: a dry run for the number, a confirmation, then the stream with its progress.
+
+mod request;
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
+pub(super) use self::request::BulkRequest;
+use self::request::{SILENCE_MAX, silent};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::consumer;
 use crate::cli::enums;
-use crate::cli::json::marked;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::OperationProgress;
 use crate::cli::text::{clean, counted, quoted};
 use crate::common::program::program;
 use crate::proto;
 
-/// A stream that is silent for this long is broken.
-const SILENCE_MAX: Duration = Duration::from_mins(2);
-
-pub(super) async fn run(
-    client: &Client,
-    request: proto::RedriveEntriesRequest,
-    yes: bool,
-) -> Result<Exit, Problem> {
-    if !yes && !request.dry_run {
+pub(super) async fn run(client: &Client, request: BulkRequest, yes: bool) -> Result<Exit, Problem> {
+    let (output, dry_run, words) = (client.output, request.is_dry_run(), request.words());
+    let asks = !yes && !dry_run;
+    if asks {
         can_ask()?;
     }
-    let output = client.output;
     let mut admin = client.connect().await?;
     // Printed always, so that the operation can be resumed whatever happens next.
-    output.stderr(&format!("operation id: {}", clean(&request.operation_id)));
-    if !yes && !request.dry_run {
-        let dry = proto::RedriveEntriesRequest { dry_run: true, ..request.clone() };
-        let would = count(&mut admin, dry).await?;
-        let filter = request.filter.clone().unwrap_or_default();
+    output.stderr(&format!("operation id: {}", clean(request.operation_id())));
+    let consumer = request.consumer();
+    if asks {
+        let would = count(&mut admin, request.clone().dry()).await?;
         let refused = if would.refused == 0 {
             String::new()
         } else {
             format!(" ({} more would be refused)", would.refused)
         };
-        if would.redriven == 0 && would.refused == 0 {
-            consumer::note_unknown(client, &mut admin, &filter.consumer).await;
+        if would.changed == 0 && would.refused == 0 {
+            consumer::note_unknown(client, &mut admin, &consumer).await;
         }
-        if would.doubtful > 0 {
-            output.stderr(&format!(
-                "{}: a redrive may bring a second one; use `entries resolve` where you know what became of it",
-                would.in_doubt()
-            ));
+        if let Some(risk) = words.risk.filter(|_| would.doubtful > 0) {
+            output.stderr(&format!("{}: {risk}", would.in_doubt()));
         }
         let question = format!(
-            "Redrive {} of {}{refused}, at most {} a second?",
+            "{} {} of {}{refused}, at most {} a second?",
+            words.verb,
             counted(would.here(), "entry", "entries"),
-            clean(&filter.consumer),
-            request.rate
+            clean(&consumer),
+            request.rate()
         );
         confirm(client, &question, false)?;
     }
-    let consumer = request.filter.as_ref().map(|filter| filter.consumer.clone()).unwrap_or_default();
-    let (dry_run, maximum) = (request.dry_run, request.maximum);
-    let resume = resume(&request.operation_id, client.context());
-    let mut tally = RedriveCounts::default();
+    let maximum = request.maximum();
+    let resume = resume(request.operation_id(), client.context());
+    let mut tally = BulkCounts { done: words.done, ..BulkCounts::default() };
+    if words.risk.is_none() {
+        tally.doubtful_counts = false;
+    }
     let mut progress = OperationProgress::new(output);
     let done = tokio::select! {
         done = follow(client, &mut admin, request, &mut progress, &mut tally) => done,
@@ -78,7 +74,7 @@ pub(super) async fn run(
             if tally.doubtful > 0 && output.json() {
                 output.stderr(&counted);
             }
-            if tally.redriven == 0 && tally.refused == 0 {
+            if tally.changed == 0 && tally.refused == 0 {
                 consumer::note_unknown(client, &mut admin, &consumer).await;
             }
             if tally.maximum_reached {
@@ -96,37 +92,57 @@ pub(super) async fn run(
     }
 }
 
-#[derive(Default)]
-struct RedriveCounts {
+struct BulkCounts {
+    /// What has become of an entry that is changed: `redriven`.
+    done: &'static str,
     begun: bool,
     /// By this operation, in earlier calls too.
-    redriven: i64,
+    changed: i64,
     /// Of these, those of earlier calls; known with the first answer.
     before: Option<i64>,
     refused: i64,
     /// The number of this call's entries whose effect may have happened. Every released server reports it for
     /// each outcome: a missing `effect_doubtful` means no.
     doubtful: i64,
+    /// Whether that number matters: the entries are processed again.
+    doubtful_counts: bool,
     maximum_reached: bool,
 }
 
-impl RedriveCounts {
-    fn take(&mut self, report: &proto::RedriveEntriesResponse) {
+impl Default for BulkCounts {
+    fn default() -> BulkCounts {
+        BulkCounts {
+            done: "",
+            begun: false,
+            changed: 0,
+            before: None,
+            refused: 0,
+            doubtful: 0,
+            doubtful_counts: true,
+            maximum_reached: false,
+        }
+    }
+}
+
+impl BulkCounts {
+    fn take(&mut self, report: &proto::ParkEntriesResponse) {
         let number = |doubtful: bool| {
             let these =
-                report.outcomes.iter().filter(|one| one.redriven && (one.effect_doubtful || !doubtful));
+                report.outcomes.iter().filter(|one| one.changed && (one.effect_doubtful || !doubtful));
             i64::try_from(these.count()).unwrap_or(i64::MAX)
         };
         let now = number(false);
-        self.before.get_or_insert_with(|| report.redriven.saturating_sub(now).max(0));
-        (self.redriven, self.refused) = (report.redriven, report.refused);
-        self.doubtful += number(true);
+        self.before.get_or_insert_with(|| report.changed.saturating_sub(now).max(0));
+        (self.changed, self.refused) = (report.changed, report.refused);
+        if self.doubtful_counts {
+            self.doubtful += number(true);
+        }
         self.maximum_reached = report.maximum_reached;
     }
 
-    /// The number that was redriven in this call.
+    /// The number that was changed in this call.
     fn here(&self) -> i64 {
-        self.redriven.saturating_sub(self.before.unwrap_or(0)).max(0)
+        self.changed.saturating_sub(self.before.unwrap_or(0)).max(0)
     }
 
     fn in_doubt(&self) -> String {
@@ -134,8 +150,8 @@ impl RedriveCounts {
     }
 
     fn render(&self, dry_run: bool) -> String {
-        let (verb, bare) = if dry_run { ("would be redriven", "dry run: ") } else { ("redriven", "") };
-        let mut text = format!("{bare}{} {verb}, {} refused", self.here(), self.refused);
+        let (would, bare) = if dry_run { ("would be ", "dry run: ") } else { ("", "") };
+        let mut text = format!("{bare}{} {would}{}, {} refused", self.here(), self.done, self.refused);
         if self.doubtful > 0 {
             let _written = write!(text, "; {}", self.in_doubt());
         }
@@ -149,23 +165,24 @@ impl RedriveCounts {
 async fn follow(
     client: &Client,
     admin: &mut Admin,
-    request: proto::RedriveEntriesRequest,
+    request: BulkRequest,
     progress: &mut OperationProgress,
-    tally: &mut RedriveCounts,
+    tally: &mut BulkCounts,
 ) -> Result<(), Problem> {
-    let (output, dry_run) = (client.output, request.dry_run);
+    let (output, dry_run) = (client.output, request.is_dry_run());
     // From here on entries may have been changed.
     tally.begun = true;
-    let mut stream = begin(admin, request).await?;
+    let mut reports = request.begin(admin).await?;
     loop {
-        let next = timeout(SILENCE_MAX, stream.message()).await.map_err(|_| silent())?;
-        let report = next.map_err(|status| Problem::of(&status))?;
-        let Some(report) = report else {
+        let next = timeout(SILENCE_MAX, reports.next()).await.map_err(|_| silent())?;
+        let Some(report) = next.transpose().map_err(|status| Problem::of(&status))? else {
             return Err(Problem::new(Exit::Unavailable, "the server ended the operation before it was done"));
         };
+        let json = if output.json() { Some(report.json(dry_run)?) } else { None };
+        let report = report.plain();
         tally.take(&report);
-        if output.json() {
-            output.line(&marked("RedriveEntriesResponse", &report, dry_run)?)?;
+        if let Some(json) = json {
+            output.line(&json)?;
         } else {
             let mut shown = Ok(());
             progress.print(|| shown = refusals(client, &report.outcomes));
@@ -175,14 +192,14 @@ async fn follow(
             return Ok(());
         }
         let count = |value: i64| u64::try_from(value).unwrap_or(0);
-        let (done, left) = (count(report.redriven), count(report.at_most_left));
-        let text = format!("{done} redriven, {} refused, at most {left} to go", report.refused);
+        let (done, left) = (count(report.changed), count(report.at_most_left));
+        let text = format!("{done} {}, {} refused, at most {left} to go", tally.done, report.refused);
         progress.at(done, done.saturating_add(left), &text);
     }
 }
 
-fn refusals(client: &Client, outcomes: &[proto::RedriveOutcome]) -> Result<(), Problem> {
-    for outcome in outcomes.iter().filter(|outcome| !outcome.redriven) {
+fn refusals(client: &Client, outcomes: &[proto::EntryOutcome]) -> Result<(), Problem> {
+    for outcome in outcomes.iter().filter(|outcome| !outcome.changed) {
         let why = outcome.rejected.as_ref().map_or_else(String::new, rejected);
         let what = match &outcome.key {
             Some(key) => format!(
@@ -201,28 +218,16 @@ fn refusals(client: &Client, outcomes: &[proto::RedriveOutcome]) -> Result<(), P
     Ok(())
 }
 
-async fn begin(
-    admin: &mut Admin,
-    request: proto::RedriveEntriesRequest,
-) -> Result<tonic::Streaming<proto::RedriveEntriesResponse>, Problem> {
-    let begun = timeout(SILENCE_MAX, admin.redrive_entries(request)).await.map_err(|_| silent())?;
-    Ok(begun.map_err(|status| Problem::of(&status))?.into_inner())
-}
-
-fn silent() -> Problem {
-    Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
-}
-
 /// Counts the entries by a dry run.
-async fn count(admin: &mut Admin, request: proto::RedriveEntriesRequest) -> Result<RedriveCounts, Problem> {
-    let mut stream = begin(admin, request).await?;
-    let mut tally = RedriveCounts::default();
+async fn count(admin: &mut Admin, request: BulkRequest) -> Result<BulkCounts, Problem> {
+    let mut reports = request.begin(admin).await?;
+    let mut tally = BulkCounts::default();
     loop {
-        let next = timeout(SILENCE_MAX, stream.message()).await;
+        let next = timeout(SILENCE_MAX, reports.next()).await;
         match next.map_err(|_| silent())? {
-            Ok(Some(report)) => tally.take(&report),
-            Ok(None) => return Ok(tally),
-            Err(status) => return Err(Problem::of(&status)),
+            Some(Ok(report)) => tally.take(&report.plain()),
+            None => return Ok(tally),
+            Some(Err(status)) => return Err(Problem::of(&status)),
         }
     }
 }
@@ -259,26 +264,21 @@ fn again(arguments: impl Iterator<Item = String>, operation_id: &str, context: O
 
 #[cfg(test)]
 mod tests {
-    use super::{RedriveCounts, again, program, proto};
+    use super::{BulkCounts, again, program, proto};
 
     #[test]
     fn summary_separates_this_call_from_earlier_ones() {
-        let outcome = |redriven, effect_doubtful| proto::RedriveOutcome {
-            redriven,
+        let outcome = |changed, effect_doubtful| proto::EntryOutcome {
+            changed,
             effect_doubtful,
-            ..proto::RedriveOutcome::default()
+            ..proto::EntryOutcome::default()
         };
-        let mut tally = RedriveCounts::default();
-        for (outcomes, redriven) in [
+        let mut tally = BulkCounts { done: "redriven", ..BulkCounts::default() };
+        for (outcomes, changed) in [
             (vec![outcome(true, true), outcome(true, false), outcome(false, true)], 65),
             (vec![outcome(true, true)], 66),
         ] {
-            tally.take(&proto::RedriveEntriesResponse {
-                outcomes,
-                redriven,
-                refused: 1,
-                ..Default::default()
-            });
+            tally.take(&proto::ParkEntriesResponse { outcomes, changed, refused: 1, ..Default::default() });
         }
         let says = "3 redriven, 1 refused; 2 of these may have had their effect; 63 by earlier calls of this operation";
         assert_eq!(tally.render(false), says);

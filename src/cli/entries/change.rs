@@ -1,16 +1,13 @@
 //! What the changes of one entry have in common: showing the entry first, confirmation before a dangerous
-//! change, repeats after an unknown outcome. And three of the changes: park, resolve, delete.
+//! change, repeats after an unknown outcome. And one of the changes: delete.
 
-use std::fs;
-use std::io::{self, Read as _};
-
+use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueEnum};
 use prost::Message;
 use tonic::{Response, Status};
 
 use super::unreadable::{self, DeleteByHash};
-use super::{EntryKeyArgs, get, suggestions};
+use super::{get, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
@@ -180,118 +177,6 @@ fn print(client: &Client, key: &proto::EntryKey, entry: &proto::Entry, what: &st
         output.note(&format!("  last error: {}", clean(&entry.last_error)));
     }
     output.note(&format!("  will: {what}"));
-}
-
-/// `entries park`.
-#[derive(Args)]
-pub(in crate::cli) struct Park {
-    #[command(flatten)]
-    key: EntryKeyArgs,
-    #[command(flatten)]
-    args: EntryChangeArgs,
-}
-
-impl Park {
-    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
-        let what = "park it: no grants until an operator redrives or resolves it";
-        let change =
-            PreparedChange::prepare(client, self.key.message(), &self.args, what, Ask::Never).await?;
-        let request = proto::ParkEntryRequest {
-            key: Some(change.key.clone()),
-            request_id: change.request_id.clone(),
-            expected_version: change.expected_version,
-            reason: self.args.reason,
-        };
-        let call = |mut admin: Admin| {
-            let request = client.request(request.clone());
-            async move { admin.park_entry(request).await }
-        };
-        let known = change.make(call).await?;
-        change.done("ParkEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
-    }
-}
-
-/// The outcome of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Became {
-    /// Its effect happened
-    Completed,
-    /// No attempt will ever succeed
-    Failed,
-    /// Its effect did not happen: process it again
-    Received,
-}
-
-/// `entries resolve`.
-#[derive(Args)]
-pub(in crate::cli) struct Resolve {
-    #[command(flatten)]
-    key: EntryKeyArgs,
-    /// Outcome of the message
-    #[arg(long = "as", value_name = "STATE")]
-    became: Became,
-    /// File with what later deliveries are answered, or - for standard input; with --as completed
-    #[arg(long, value_name = "FILE")]
-    result: Option<String>,
-    /// How you know; with --as failed it is also the entry's error
-    #[arg(long, value_name = "TEXT")]
-    evidence: Option<String>,
-    /// Also where the message could have its effect twice
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    args: EntryChangeArgs,
-}
-
-impl Resolve {
-    pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
-        let (state, what) = match self.became {
-            Became::Completed => (proto::EntryState::Completed, "record that its effect happened"),
-            Became::Failed => (proto::EntryState::FailedTerminal, "record that it will never succeed"),
-            Became::Received => {
-                (proto::EntryState::Received, "record that its effect did not happen: it is processed again")
-            }
-        };
-        let result = match &self.result {
-            Some(_) if self.became != Became::Completed => {
-                return Err(Problem::usage("--result: only what is --as completed has a result"));
-            }
-            Some(file) => contents(file)?,
-            None => Vec::new(),
-        };
-        let ask = Ask::always_if(self.force);
-        let change = PreparedChange::prepare(client, self.key.message(), &self.args, what, ask).await?;
-        let request = proto::ResolveEntryRequest {
-            key: Some(change.key.clone()),
-            request_id: change.request_id.clone(),
-            expected_version: change.expected_version,
-            reason: self.args.reason,
-            force: self.force,
-            state: state.into(),
-            result: result.into(),
-            evidence: self.evidence.unwrap_or_default(),
-        };
-        let call = |mut admin: Admin| {
-            let request = client.request(request.clone());
-            async move { admin.resolve_entry(request).await }
-        };
-        let known = change.make_or_force(self.force, call).await?;
-        change.done("ResolveEntryResponse", &known, known.answer.entry.as_ref(), known.answer.replayed)
-    }
-}
-
-/// More than any server stores as a result.
-const RESULT_MAX: u64 = 2 << 20;
-
-fn contents(file: &str) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
-    let read = if file == "-" {
-        io::stdin().lock().take(RESULT_MAX).read_to_end(&mut bytes)
-    } else {
-        fs::File::open(file).and_then(|file| file.take(RESULT_MAX).read_to_end(&mut bytes))
-    };
-    read.map_err(|error| Problem::usage(format!("--result: {}: {error}", clean(file))))?;
-    Ok(bytes)
 }
 
 /// `entries delete`.

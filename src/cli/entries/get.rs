@@ -2,16 +2,17 @@
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use console::measure_text_width;
 use prost_types::Timestamp;
 
 use super::{key_of, suggestions};
 use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
 use crate::cli::enums;
-use crate::cli::output::TextStyle;
+use crate::cli::output::{Output, TextStyle};
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::table::{Cell, Table};
-use crate::cli::text::{self, clean, counted, exact, instant, when};
+use crate::cli::table::{Cell, Column, Table, wrapped_text};
+use crate::cli::text::{self, ago, clean, counted, exact, instant, rough, when};
 use crate::proto;
 
 /// Which entry.
@@ -43,7 +44,9 @@ impl Get {
             return Ok(Exit::Done);
         }
         if let Some(entry) = &found.entry {
-            show(client, entry, found.policy_version_in_force)?;
+            let lines =
+                lines(client.output, &client.program(), entry, found.policy_version_in_force, &clock::now());
+            lines.iter().try_for_each(|line| client.output.line(line))?;
         }
         Ok(Exit::Done)
     }
@@ -67,28 +70,47 @@ async fn get(
     Ok(found.map_err(|status| Problem::of(&status))?.into_inner())
 }
 
-fn show(client: &Client, entry: &proto::Entry, in_force: i32) -> Result<(), Problem> {
-    let output = client.output;
-    let now = clock::now();
-    fields(entry, in_force, &now).print(output)?;
+/// The whole answer, wrapped to the width of the terminal: nothing of it is cut.
+fn lines(output: Output, program: &str, entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Vec<String> {
+    let mut lines = fields(entry, in_force, now).lines(output);
     if !entry.history.is_empty() {
-        output.line("")?;
-        output.line(&output.styled("earlier attempts", TextStyle::Strong))?;
-        history(&entry.history, &now).print(output)?;
+        lines.push(String::new());
+        lines.push(output.styled("earlier attempts", TextStyle::Strong));
+        lines.extend(history(&entry.history, now, output.is_narrow()).lines(output));
+        if let (true, Some(width)) = (output.is_narrow(), output.width()) {
+            lines.extend(errors(&entry.history, width));
+        }
     }
-    let steps = suggestions::steps(&client.program(), entry);
+    let steps = suggestions::steps(program, entry);
     if !steps.is_empty() {
-        output.line("")?;
+        lines.push(String::new());
     }
     for (command, what) in steps {
-        let step = if command.is_empty() { what.to_owned() } else { format!("{command}    # {what}") };
-        output.line(&format!("next: {step}"))?;
+        lines.extend(step(output.width(), &command, what));
     }
-    Ok(())
+    lines
+}
+
+/// A next step. Where it is wider than the terminal, the command follows in a line without a break, so that it can be pasted.
+fn step(width: Option<usize>, command: &str, what: &str) -> Vec<String> {
+    const HEAD: &str = "next: ";
+    let room = width.unwrap_or(usize::MAX);
+    if command.is_empty() {
+        let texts = wrapped_text(what, room.saturating_sub(HEAD.len()));
+        let head = |nth: usize| if nth == 0 { HEAD } else { "      " };
+        return texts.iter().enumerate().map(|(nth, text)| format!("{}{text}", head(nth))).collect();
+    }
+    let line = format!("{HEAD}{command}    # {what}");
+    if measure_text_width(&line) <= room {
+        return vec![line];
+    }
+    let mut lines = step(width, "", what);
+    lines.push(format!("  {command}"));
+    lines
 }
 
 fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
-    let mut table = Table::bare();
+    let mut table = Table::fields();
     let mut put = |name: &str, text: String, style: TextStyle| {
         table.row(vec![Cell::new(name, TextStyle::Faint), Cell::new(text, style)]);
     };
@@ -104,12 +126,15 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     put("source", text::name(&key.source), TextStyle::Strong);
     put("id", text::name(&key.id), TextStyle::Strong);
     put("state", state, enums::style(entry.state, entry.expired));
+    if let Some(held) = held_by(entry, now) {
+        put("held by", held, enums::style(entry.state, entry.expired));
+    }
     put("version", entry.version.to_string(), TextStyle::Plain);
     put("attempts", entry.attempts.to_string(), TextStyle::Plain);
     match entry.message_state() {
         proto::MessageState::Unspecified => {}
         proto::MessageState::Kept => {
-            put("message", "kept: `entries message` shows it".to_owned(), TextStyle::Plain)
+            put("message", "kept: `entries message` shows it".to_owned(), TextStyle::Plain);
         }
         proto::MessageState::Erased => put("message", "erased".to_owned(), TextStyle::Plain),
     }
@@ -183,13 +208,28 @@ fn outcome(attempt: &proto::Attempt) -> String {
     format!("{}{reported}", enums::closed_by(attempt.outcome))
 }
 
-fn history(attempts: &[proto::Attempt], now: &Timestamp) -> Table {
-    let mut table = Table::new(&["ATTEMPT", "STARTED", "ENDED", "OUTCOME", "OWNER", "ERROR"]).indented();
+const ATTEMPTS: [Column; 6] = [
+    Column::whole("ATTEMPT"),
+    Column::whole("STARTED"),
+    Column::whole("ENDED"),
+    Column::name("OUTCOME"),
+    Column::name("OWNER"),
+    Column::text("ERROR"),
+];
+
+/// The attempts; on a narrow terminal without their errors, which follow.
+fn history(attempts: &[proto::Attempt], now: &Timestamp, narrow: bool) -> Table {
+    let columns = if narrow { &ATTEMPTS[..ATTEMPTS.len() - 1] } else { &ATTEMPTS[..] };
+    let mut table = Table::of(columns).indented().wrapping();
+    let shown = |at: Option<&Timestamp>, whole: fn(&Timestamp, &Timestamp) -> String| {
+        let text = |at| if narrow { format!("{} ago", ago(Some(at), now)) } else { whole(at, now) };
+        Cell::from(at.map_or_else(|| "-".to_owned(), text))
+    };
     for attempt in attempts {
         table.row(vec![
             attempt.attempt.to_string().into(),
-            attempt.started_at.as_ref().map_or_else(|| "-".to_owned(), |at| instant(at, now)).into(),
-            attempt.ended_at.as_ref().map_or_else(|| "-".to_owned(), when).into(),
+            shown(attempt.started_at.as_ref(), instant),
+            shown(attempt.ended_at.as_ref(), |at, _| when(at)),
             outcome(attempt).into(),
             clean(&attempt.owner).into(),
             clean(&attempt.error).into(),
@@ -197,3 +237,38 @@ fn history(attempts: &[proto::Attempt], now: &Timestamp) -> Table {
     }
     table
 }
+
+/// The errors of the attempts, each in separate lines.
+fn errors(attempts: &[proto::Attempt], width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for attempt in attempts.iter().filter(|attempt| !attempt.error.is_empty()) {
+        let text = format!("error of attempt {}: {}", attempt.attempt, clean(&attempt.error));
+        for (nth, part) in wrapped_text(&text, width.saturating_sub(4)).iter().enumerate() {
+            lines.push(format!("{}{part}", if nth == 0 { "  " } else { "    " }));
+        }
+    }
+    lines
+}
+
+/// Since when a claim is open, when it was last renewed, and how long its lease lasts. `None` if no claim is open.
+fn held_by(entry: &proto::Entry, now: &Timestamp) -> Option<String> {
+    if entry.state() != proto::EntryState::InProgress {
+        return None;
+    }
+    let (granted, until) = (entry.granted_at.as_ref()?, entry.lease_until.as_ref()?);
+    // A claim that is open changes by a renewal only.
+    let renewed = entry.updated_at.as_ref().filter(|updated| *updated != granted);
+    let renewed = renewed.map_or_else(|| "never".to_owned(), |at| format!("{} ago", ago(Some(at), now)));
+    let left = until.seconds.saturating_sub(now.seconds);
+    let lease = if left > 0 {
+        format!("lease ends in {}", rough(left))
+    } else {
+        format!("lease ended {} ago", rough(left.saturating_neg()))
+    };
+    let owner =
+        if entry.owner.is_empty() { "a client without a name".to_owned() } else { clean(&entry.owner) };
+    Some(format!("{owner} since {}, last renewed {renewed}, {lease}", ago(Some(granted), now)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,18 @@
 //! `entries list`.
 
-use clap::Args;
+mod groups;
+
+use clap::{Args, ValueEnum};
 use prost_types::Timestamp;
 
 use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
+use crate::cli::consumer::{note_unknown, refused};
 use crate::cli::enums;
 use crate::cli::json;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::table::{Cell, Table};
+use crate::cli::table::{Cell, Column, Table};
 use crate::cli::text::{ago, clean, counted, name, when};
 use crate::proto;
 
@@ -18,21 +21,47 @@ const PAGE_MAX: usize = 500;
 /// read up to 1,000 entries. Without a bound a prefix that matched nothing read all entries of the consumer:
 /// 12.9 s for one million.
 const INCOMPLETE_MAX: usize = 10;
+/// The same for all consumers: most pages are incomplete, since each reads at most 20 consumers.
+const INCOMPLETE_OF_ALL_MAX: usize = 200;
 /// The overlap of a continued search, for clocks that differ.
 const OVERLAP_SECONDS: i64 = 60;
-const HEADINGS: [&str; 8] = ["STATE", "CAUSE", "ATTEMPTS", "ID", "SOURCE", "AGE", "OWNER", "LAST ERROR"];
+/// Of a page in which all entries have the same source, the source is the first column that a narrow terminal can spare.
+const COLUMNS: [Column; 9] = [
+    Column::whole("STATE"),
+    Column::whole("CAUSE").left_out(4),
+    Column::whole("ATTEMPTS").left_out(2),
+    CONSUMER,
+    Column::name("ID"),
+    Column::name("SOURCE").left_out(1),
+    Column::whole("AGE"),
+    Column::name("OWNER").left_out(3),
+    Column::text("LAST ERROR"),
+];
+
+/// Only in a list of all consumers.
+const CONSUMER: Column = Column::name("CONSUMER");
+
+/// How entries are counted in place of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GroupBy {
+    /// By consumer, state, cause, and the first line of the last error
+    Error,
+}
 
 /// What to list.
 #[derive(Args)]
 pub(in crate::cli) struct List {
-    /// The consumer
+    /// The consumer [default: all consumers; of them only entries that are not COMPLETED]
     #[arg(long)]
-    consumer: String,
+    consumer: Option<String>,
     #[command(flatten)]
     filter: Filter,
     /// The newest first instead of the oldest
     #[arg(long)]
     newest_first: bool,
+    /// Count the entries that are not COMPLETED, in place of a list: at most 10,000 are read
+    #[arg(long, value_name = "FIELD", conflicts_with = "newest_first")]
+    group_by: Option<GroupBy>,
     /// Maximum number of entries, rows that cannot be read included (0 = no limit, and all entries are searched)
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
@@ -41,11 +70,17 @@ pub(in crate::cli) struct List {
 impl List {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let mut admin = client.connect().await?;
+        let consumer = self.consumer.clone().unwrap_or_default();
+        self.filter.is_known(client, &mut admin, &consumer).await?;
+        let filter = self.filter.message(&consumer);
+        if let Some(GroupBy::Error) = self.group_by {
+            return groups::run(client, &mut admin, filter, self.limit).await;
+        }
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         let order =
             if self.newest_first { proto::EntryOrder::NewestFirst } else { proto::EntryOrder::OldestFirst };
         let mut request = proto::ListEntriesRequest {
-            filter: Some(self.filter.message(&self.consumer)),
+            filter: Some(filter),
             order: order.into(),
             page_size: i32::try_from(limit.min(PAGE_MAX)).unwrap_or(i32::MAX),
             page_token: String::new(),
@@ -55,7 +90,7 @@ impl List {
         let (mut incomplete, mut looked_at_until, mut cut) = (0_usize, None, false);
         while more && readable + unreadable < limit {
             let page = admin.list_entries(client.request(request.clone())).await;
-            let mut page = page.map_err(|status| Problem::of(&status))?.into_inner();
+            let mut page = page.map_err(|status| refused(&status, &consumer))?.into_inner();
             let left = limit - readable - unreadable;
             cut = page.entries.len() + page.unreadable.len() > left;
             page.entries.truncate(left);
@@ -65,11 +100,12 @@ impl List {
             incomplete +=
                 usize::from(more && page.entries.len() + page.unreadable.len() < left.min(PAGE_MAX));
             request.page_token = page.next_page_token;
-            show(client, &page.entries, readable == 0)?;
+            show(client, &page.entries, readable == 0, consumer.is_empty())?;
             readable += page.entries.len();
             unreadable += page.unreadable.len();
             page.unreadable.iter().try_for_each(|entry| name_unreadable(client, entry))?;
-            if more && self.limit > 0 && incomplete >= INCOMPLETE_MAX {
+            let most = if consumer.is_empty() { INCOMPLETE_OF_ALL_MAX } else { INCOMPLETE_MAX };
+            if more && self.limit > 0 && incomplete >= most {
                 break;
             }
         }
@@ -80,10 +116,20 @@ impl List {
             ));
         }
         if more && readable + unreadable < limit {
+            if consumer.is_empty() {
+                return Err(Problem::new(
+                    Exit::Partly,
+                    "the search has ended before all consumers were looked at",
+                )
+                .next("name one with --consumer, or search all with --limit 0"));
+            }
             return Err(searched_until(self.newest_first, looked_at_until.as_ref(), &clock::now()));
         }
         if readable == 0 && unreadable == 0 {
             client.output.note("no entry matches");
+            if !consumer.is_empty() {
+                note_unknown(client, &mut admin, &consumer).await;
+            }
         } else if more && !client.output.json() && (cut || has_next(client, &mut admin, request).await) {
             client.output.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
         }
@@ -133,7 +179,7 @@ fn name_unreadable(client: &Client, entry: &proto::UnreadableEntry) -> Result<()
     ))
 }
 
-fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Problem> {
+fn show(client: &Client, entries: &[proto::Entry], first: bool, all: bool) -> Result<(), Problem> {
     let output = client.output.listing();
     if output.json() {
         return entries.iter().try_for_each(|entry| output.message("Entry", entry));
@@ -141,8 +187,17 @@ fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Pr
     if entries.is_empty() {
         return Ok(());
     }
-    let now = clock::now();
-    let mut table = if first { Table::new(&HEADINGS) } else { Table::bare() };
+    table(entries, first, all, &clock::now()).print(output)
+}
+
+/// A page; with the consumers in a list of all.
+fn table(entries: &[proto::Entry], first: bool, all: bool, now: &Timestamp) -> Table {
+    let columns: Vec<Column> =
+        COLUMNS.into_iter().filter(|column| all || column.heading() != CONSUMER.heading()).collect();
+    let mut table = Table::of(&columns);
+    if !first {
+        table = table.without_headings();
+    }
     for entry in entries {
         let key = entry.key.clone().unwrap_or_default();
         let mut state = enums::state(entry.state);
@@ -152,23 +207,67 @@ fn show(client: &Client, entries: &[proto::Entry], first: bool) -> Result<(), Pr
         if entry.doubled {
             state.push_str(" (doubled)");
         }
-        table.row(vec![
+        let mut row = vec![
             Cell::new(state, enums::style(entry.state, entry.expired)),
             enums::cause(entry.cause).into(),
             entry.attempts.to_string().into(),
-            name(&key.id).into(),
+        ];
+        row.extend(all.then(|| Cell::from(name(&key.consumer))));
+        row.extend([
+            Cell::from(name(&key.id)),
             name(&key.source).into(),
-            ago(entry.created_at.as_ref(), &now).into(),
+            ago(entry.created_at.as_ref(), now).into(),
             name(&entry.owner).into(),
             clean(&entry.last_error).into(),
         ]);
+        table.row(row);
     }
-    table.print(output)
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::screens::{NOW, before, check};
+    use crate::proto::{Entry, EntryKey, EntryState, ParkCause};
+
+    #[test]
+    fn list_screens_leave_columns_out_and_keep_ages_whole() {
+        let entry = |id: &str, state: EntryState, cause: ParkCause, ago, error: &str| Entry {
+            key: Some(EntryKey {
+                consumer: "payments".into(),
+                source: "shop".into(),
+                id: id.into(),
+                ..EntryKey::default()
+            }),
+            state: state.into(),
+            cause: cause.into(),
+            attempts: 3,
+            owner: "billing-7b9f4d5c8d-x2x8q/1".into(),
+            last_error: error.into(),
+            created_at: before(ago),
+            ..Entry::default()
+        };
+        let error =
+            "provider answered 502 for order-001900: upstream connect error or disconnect before headers";
+        let exhausted = ParkCause::AttemptsExhausted;
+        let entries = [
+            entry("order-001900", EntryState::Parked, exhausted, 187_200, error),
+            entry("018f3b9e-7c1d-7c3e-9a55-0123456789ab", EntryState::Parked, ParkCause::Operator, 59, ""),
+            Entry {
+                expired: true,
+                ..entry("order-7", EntryState::InProgress, ParkCause::Unspecified, 3_700, "")
+            },
+        ];
+        let now = Timestamp { seconds: NOW, nanos: 0 };
+        for (name, all) in [("list", false), ("list-all", true)] {
+            check(name, |output| {
+                let fitted = table(&entries, true, all, &now).fitted(output, output.width());
+                let note = fitted.note();
+                fitted.lines.into_iter().chain(note).collect()
+            });
+        }
+    }
 
     #[test]
     fn ended_search_names_the_filter_that_continues() {

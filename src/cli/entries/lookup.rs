@@ -59,7 +59,7 @@ fn result(completed: &Completed) -> String {
 }
 
 fn shown(response: &LookupResponse, is_of_run: bool) -> Table {
-    let (mut table, now) = (Table::bare(), clock::now());
+    let (mut table, now) = (Table::fields(), clock::now());
     let mut put = |name: &str, text: String, style: TextStyle| {
         table.row(vec![Cell::new(name, TextStyle::Faint), Cell::new(text, style)]);
     };

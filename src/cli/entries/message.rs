@@ -50,7 +50,7 @@ impl ShowMessage {
 }
 
 fn shown(found: &GetMessageResponse) -> Table {
-    let (mut table, now) = (Table::bare(), clock::now());
+    let (mut table, now) = (Table::fields(), clock::now());
     let mut put = |name: &str, text: String| {
         if !text.is_empty() {
             table.row(vec![Cell::new(name, TextStyle::Faint), Cell::new(text, TextStyle::Plain)]);

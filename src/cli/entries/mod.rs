@@ -7,7 +7,9 @@ mod get;
 mod list;
 mod lookup;
 mod message;
+mod park;
 mod redrive;
+mod resolve;
 mod suggestions;
 mod summary;
 mod unreadable;
@@ -22,7 +24,7 @@ use crate::proto::EntryKey;
 /// The commands.
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// List entries of a consumer
+    /// List entries, of one consumer or of all, or count them by error
     List(list::List),
     /// Show everything that is known of one entry, and what can be done with it
     Get(get::Get),
@@ -34,10 +36,10 @@ pub(super) enum Command {
     Summary(summary::Summary),
     /// Have one entry processed again, or all that match a filter
     Redrive(redrive::Redrive),
-    /// Stop grants of an entry until an operator redrives or resolves it
-    Park(change::Park),
-    /// Record the outcome of a message
-    Resolve(change::Resolve),
+    /// Stop grants of one entry, or of all that match a filter, until an operator redrives or resolves it
+    Park(Box<park::Park>),
+    /// Record the outcome of a message, or of all that match a filter
+    Resolve(Box<resolve::Resolve>),
     /// Forget an entry for good: a later delivery of the message is new
     Delete(change::Delete),
     /// Store messages that were processed elsewhere as COMPLETED

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::bulk;
+use super::bulk::{self, BulkRequest};
 use super::change::{Ask, EntryChangeArgs, PreparedChange};
 use super::filter::Filter;
 use crate::cli::client::{Admin, Client};
@@ -16,7 +16,7 @@ pub(in crate::cli) struct Redrive {
     /// The key of one entry; or name many by --consumer and --state
     #[arg(num_args = 3, value_names = ["CONSUMER", "SOURCE", "ID"], required_unless_present = "consumer",
         conflicts_with_all = ["consumer", "source", "id_prefix", "state", "cause", "expired", "older_than",
-            "newer_than", "dry_run", "rate", "max", "operation_id"])]
+            "newer_than", "owner", "error_contains", "parked_since", "dry_run", "rate", "max", "operation_id"])]
     key: Vec<String>,
     #[command(flatten)]
     args: EntryChangeArgs,
@@ -36,13 +36,13 @@ pub(in crate::cli) struct Redrive {
     #[command(flatten, next_help_heading = "Many entries")]
     filter: Filter,
     #[command(flatten)]
-    pace: RedriveLimits,
+    pace: BulkLimits,
 }
 
-/// The limits of a redrive of many.
+/// The limits of a change of many entries.
 #[derive(Args, Clone)]
 #[group(skip)]
-pub(super) struct RedriveLimits {
+pub(super) struct BulkLimits {
     /// Change nothing; show what would be done
     #[arg(long, help_heading = "Many entries")]
     pub(super) dry_run: bool,
@@ -62,6 +62,7 @@ pub(super) struct RedriveLimits {
 impl Redrive {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let Some(consumer) = &self.consumer else { return self.one(client).await };
+        self.filter.is_known(client, &mut client.connect().await?, consumer).await?;
         let request = proto::RedriveEntriesRequest {
             filter: Some(self.filter.message(consumer)),
             operation_id: self.pace.operation_id.clone().unwrap_or_else(retry::id),
@@ -71,7 +72,7 @@ impl Redrive {
             maximum: self.pace.max,
             drop_fingerprint: self.drop_fingerprint,
         };
-        bulk::run(client, request, self.args.yes).await
+        bulk::run(client, BulkRequest::Redrive(request), self.args.yes).await
     }
 
     async fn one(self, client: &Client) -> Result<Exit, Problem> {

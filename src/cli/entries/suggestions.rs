@@ -25,6 +25,15 @@ const SILENT: &str = "this server does not say what the entry allows, nor whethe
 const SECOND: &str =
     "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
 
+const FORCED: &str = "if its holder is gone: have it processed again now. If its holder is still at work, the effect may \
+                      happen twice, and the holder's Complete is refused";
+
+/// Whether the holder may be at work, so that only `--force` takes the claim from it.
+fn at_work(entry: &Entry) -> bool {
+    matches!(entry.state(), EntryState::InProgress | EntryState::Parked)
+        && needs_force(entry, EntryChange::Redrive)
+}
+
 /// Why to ask before a redrive of the entry; `None` if the server would refuse it, or knows of no effect.
 pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
     if silent(entry) {
@@ -79,7 +88,8 @@ pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)>
     };
     let notes = note(entry).map(|note| (String::new(), note));
     let changes = changes.into_iter().filter(|(change, ..)| allowed(entry, *change));
-    notes.into_iter().chain(changes.map(|(_, command, does)| (command, does))).collect()
+    let forced = at_work(entry).then(|| command(EntryChange::Redrive, "redrive", " --force", FORCED));
+    notes.into_iter().chain(changes.chain(forced).map(|(_, command, does)| (command, does))).collect()
 }
 
 /// What an operator must know about the entry before a change of it. `None` if there is nothing to know.
@@ -94,8 +104,8 @@ fn note(entry: &Entry) -> Option<&'static str> {
         EntryState::InProgress if entry.expired => {
             Some("the next delivery's Claim decides what becomes of it")
         }
-        EntryState::InProgress => Some("wait: its holder is at work"),
-        EntryState::Parked if needs_force(entry, EntryChange::Redrive) => Some(
+        EntryState::InProgress => Some("wait: its holder is at work, or its lease ends"),
+        EntryState::Parked if at_work(entry) => Some(
             "its holder may be at work: until its lease and grace are over, redrive and resolve need --force",
         ),
         EntryState::Parked | EntryState::FailedTerminal | EntryState::Completed | EntryState::Unspecified => {
@@ -142,12 +152,12 @@ mod tests {
         for (entry, suggested) in [
             (entry(Parked, &ALL), &["redrive", "completed", "failed", "received"][..]),
             (doubtful(Parked, &ALL), &["completed", "received", "failed", "redrive"]),
-            (doubtful(Parked, &[]), &["its holder may be at work"]),
+            (doubtful(Parked, &[]), &["its holder may be at work", "redrive"]),
             (entry(FailedTerminal, &ALL), &["redrive", "completed"]),
             (doubtful(FailedTerminal, &ALL), &["completed", "received", "redrive"]),
             (entry(FailedRetryable, &ALL), &["wait", "park", "completed"]),
             (entry(Received, &[EntryChange::Park]), &["wait", "park"]),
-            (entry(InProgress, &[EntryChange::Park]), &["wait", "park"]),
+            (entry(InProgress, &[EntryChange::Park]), &["wait", "park", "redrive"]),
             (
                 expired(&ALL),
                 &["the next delivery's Claim decides what becomes of it", "completed", "received", "redrive"],
@@ -161,6 +171,17 @@ mod tests {
         let doubt = steps("ledger", &doubtful(Parked, &ALL));
         assert!(doubt.last().unwrap().1.contains("may bring a second one"), "{doubt:?}");
         assert!(!steps("ledger", &entry(Parked, &ALL))[0].1.contains("second"));
+    }
+
+    #[test]
+    fn redrive_of_a_claim_that_is_held_is_suggested_with_force_and_its_risk() {
+        let held = steps("ledger", &entry(EntryState::InProgress, &[EntryChange::Park]));
+        let (command, does) = held.last().unwrap();
+        assert_eq!(command, "ledger entries redrive c s 1 --force --reason WHY");
+        assert!(does.contains("may happen twice"), "{does}");
+        for settled in [entry(EntryState::Parked, &ALL), entry(EntryState::Completed, &[])] {
+            assert!(steps("ledger", &settled).iter().all(|(command, _)| !command.contains("--force")));
+        }
     }
 
     #[test]

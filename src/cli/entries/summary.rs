@@ -1,16 +1,19 @@
 //! `entries summary`: the number of entries by state, one time or repeatedly.
 
+mod look;
+mod needs;
+mod screen;
+
 use clap::Args;
 use console::Term;
 use tokio::time::sleep;
 
+use self::look::Look;
 use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::note_unknown;
-use crate::cli::enums;
-use crate::cli::output::{Output, TextStyle};
+use crate::cli::output::Output;
+use crate::cli::policy;
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::table::{Cell, Table};
-use crate::cli::text::{clean, rough, when};
 use crate::common::duration_arg::DurationArg;
 use crate::proto;
 
@@ -39,9 +42,9 @@ impl Summary {
         let consumer = self.consumer.unwrap_or_default();
         let whose = (consumer.as_str(), self.replay_run.as_deref().unwrap_or_default());
         if !self.watch {
-            let summary = fetch(client, &mut admin, whose).await?;
-            show(client.output, &summary)?;
-            if !consumer.is_empty() && summary.consumers.iter().all(|one| one.states.is_empty()) {
+            let look = fetch(client, &mut admin, whose).await?;
+            show(client.output, &look)?;
+            if !consumer.is_empty() && look.summary.consumers.iter().all(|one| one.states.is_empty()) {
                 note_unknown(client, &mut admin, &consumer).await;
             }
             return Ok(Exit::Done);
@@ -60,17 +63,20 @@ async fn watch(
     every: std::time::Duration,
 ) -> Result<Exit, Problem> {
     let output = client.output.listing();
-    let mut drawn = 0;
+    let (mut drawn, mut last) = (0, None);
     loop {
         match fetch(client, admin, whose).await {
-            Ok(summary) if output.terminal() && !output.json() => {
-                let lines = lines(output, &summary);
-                redraw(output, &lines, drawn)?;
-                drawn = lines.len();
-            }
-            Ok(summary) => {
-                show(output, &summary)?;
-                output.note("");
+            Ok(look) if output.json() => show(output, &look)?,
+            Ok(look) => {
+                let lines = screen::lines(output, &look, last.as_ref());
+                if output.terminal() {
+                    redraw(output, &lines, drawn)?;
+                    drawn = lines.len();
+                } else {
+                    lines.iter().try_for_each(|line| output.line(line))?;
+                    output.note("");
+                }
+                last = Some(look);
             }
             // `--watch` continues while the server is unavailable.
             Err(problem) if problem.exit == Exit::Unavailable => {
@@ -95,8 +101,23 @@ fn redraw(output: Output, lines: &[String], drawn: usize) -> Result<(), Problem>
     lines.iter().try_for_each(|line| output.line(line))
 }
 
-/// Fetches all pages, as one answer.
-async fn fetch(
+/// Fetches all pages, as one answer. Of all consumers also the holds, and the policies that are disabled: such a consumer may
+/// have no entry, since it is granted nothing.
+async fn fetch(client: &Client, admin: &mut Admin, whose: (&str, &str)) -> Result<Look, Problem> {
+    let summary = summarize(client, admin, whose).await?;
+    if !whose.0.is_empty() || client.output.json() {
+        return Ok(Look { summary, ..Look::default() });
+    }
+    let holds = admin.list_holds(client.request(proto::ListHoldsRequest::default())).await;
+    // A server of an earlier version does not know holds.
+    let holds = holds.map_or_else(|_| Vec::new(), |answer| answer.into_inner().holds);
+    let policies = policy::all(client, admin).await?;
+    let disabled =
+        policies.into_iter().filter(|one| one.policy.as_ref().is_some_and(proto::Policy::disabled));
+    Ok(Look { summary, holds, disabled: disabled.map(|one| one.consumer).collect() })
+}
+
+async fn summarize(
     client: &Client,
     admin: &mut Admin,
     (consumer, replay_run): (&str, &str),
@@ -121,113 +142,9 @@ async fn fetch(
     }
 }
 
-fn show(output: Output, summary: &proto::SummarizeEntriesResponse) -> Result<(), Problem> {
+fn show(output: Output, look: &Look) -> Result<(), Problem> {
     if output.json() {
-        return output.message("SummarizeEntriesResponse", summary);
+        return output.message("SummarizeEntriesResponse", &look.summary);
     }
-    lines(output, summary).iter().try_for_each(|line| output.line(line))
-}
-
-fn lines(output: Output, summary: &proto::SummarizeEntriesResponse) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(as_of) = &summary.as_of {
-        lines.push(output.styled(&format!("as of {}", when(as_of)), TextStyle::Faint));
-    }
-    if summary.consumers.is_empty() {
-        lines.push("there are no entries".to_owned());
-    }
-    for consumer in &summary.consumers {
-        let disabled = match (consumer.disabled, &consumer.held_by) {
-            (true, _) => "  disabled: no new grants",
-            (false, Some(_)) => "  held: no new grants",
-            (false, None) => "",
-        };
-        let run = match consumer.replay_run.as_str() {
-            "" => String::new(),
-            run => format!("  replay run {}", clean(run)),
-        };
-        lines.push(format!(
-            "{}{run}{}",
-            output.styled(&clean(&consumer.consumer), TextStyle::Strong),
-            output.styled(disabled, TextStyle::Bad)
-        ));
-        let mut table = Table::new(&["STATE", "CAUSE", "COUNT", "OLDEST"]).indented();
-        // "0 or more" is not informative: for a busy consumer the claims of the last minute are searched among
-        // its youngest entries.
-        for state in consumer.states.iter().filter(|state| state.count > 0 || !state.at_least) {
-            let about = if state.estimated { "~" } else { "" };
-            let more = if state.at_least { "+" } else { "" };
-            table.row(vec![
-                Cell::new(enums::state(state.state), enums::style(state.state, false)),
-                enums::cause(state.cause).into(),
-                format!("{about}{}{more}", state.count).into(),
-                state.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
-            ]);
-        }
-        lines.extend(table.lines(output));
-        if consumer.expired > 0 {
-            let longest = consumer.longest_expired.as_ref();
-            let longest =
-                longest.map_or_else(String::new, |age| format!(", the longest for {}", rough(age.seconds)));
-            let text = format!("  expired claims: {}{longest}", consumer.expired);
-            lines.push(output.styled(&text, TextStyle::Doubtful));
-        }
-        if consumer.doubled > 0 {
-            let text = format!("  doubled effects: {}", consumer.doubled);
-            lines.push(output.styled(&text, TextStyle::Bad));
-        }
-        if consumer.near_exhaustion > 0 {
-            let text = format!("  with at most one attempt left: {}", consumer.near_exhaustion);
-            lines.push(output.styled(&text, TextStyle::Doubtful));
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proto::{ConsumerSummary, EntryState, ParkCause, StateSummary};
-
-    #[test]
-    fn summary_shows_estimates_bounds_stuck_and_held() {
-        let age = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
-        let of = |state: EntryState, count| StateSummary { state: state.into(), count, ..Default::default() };
-        let summary = proto::SummarizeEntriesResponse {
-            consumers: vec![ConsumerSummary {
-                consumer: "pay\x1bments".into(),
-                replay_run: String::new(),
-                states: vec![
-                    StateSummary { at_least: true, ..of(EntryState::Received, 0) },
-                    StateSummary { at_least: true, ..of(EntryState::InProgress, 1_001) },
-                    StateSummary { estimated: true, ..of(EntryState::Completed, 7) },
-                    StateSummary {
-                        cause: ParkCause::EffectUnknown.into(),
-                        oldest_age: age(90_000),
-                        ..of(EntryState::Parked, 2)
-                    },
-                ],
-                expired: 3,
-                longest_expired: age(61),
-                near_exhaustion: 1,
-                disabled: true,
-                held_by: None,
-                doubled: 4,
-            }],
-            ..Default::default()
-        };
-        assert_eq!(
-            lines(Output::plain(), &summary),
-            [
-                "pay\u{fffd}ments  disabled: no new grants",
-                "  STATE        CAUSE           COUNT  OLDEST",
-                "  IN_PROGRESS  -               1001+  -",
-                "  COMPLETED    -               ~7     -",
-                "  PARKED       EFFECT_UNKNOWN  2      1d 1h",
-                "  expired claims: 3, the longest for 1m",
-                "  doubled effects: 4",
-                "  with at most one attempt left: 1",
-            ]
-        );
-    }
+    screen::lines(output, look, None).iter().try_for_each(|line| output.line(line))
 }

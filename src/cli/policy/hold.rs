@@ -6,9 +6,12 @@ use crate::cli::client::Client;
 use crate::cli::confirm::confirm;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry::{self, ConfirmedAnswer};
-use crate::cli::table::Table;
+use crate::cli::table::{Column, Table};
 use crate::cli::text::{clean, quoted, when};
 use crate::proto;
+
+const HOLDS: [Column; 4] =
+    [Column::name("CONSUMERS"), Column::whole("SINCE"), Column::name("BY"), Column::text("REASON")];
 
 /// Which consumers.
 #[derive(Args)]
@@ -157,7 +160,7 @@ impl Holds {
             output.note("no consumer is held");
             return Ok(Exit::Done);
         }
-        let mut table = Table::new(&["CONSUMERS", "SINCE", "BY", "REASON"]);
+        let mut table = Table::of(&HOLDS);
         for hold in &found.holds {
             table.row(vec![
                 format!("{}*", clean(&hold.prefix)).into(),

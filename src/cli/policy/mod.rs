@@ -2,6 +2,7 @@
 
 mod apply;
 mod diff;
+mod export;
 mod file;
 mod hold;
 mod lint;
@@ -12,6 +13,8 @@ mod show;
 mod warned;
 
 use clap::Subcommand;
+
+pub(in crate::cli) use self::show::all;
 
 use super::client::Client;
 use super::problem::{Exit, Problem};
@@ -42,6 +45,8 @@ pub(super) enum Command {
     Holds(hold::Holds),
     /// List every policy that was set for a consumer, newest first
     History(show::History),
+    /// Print the policies that operators have set, as a file for `policy apply`
+    Export(export::Export),
 }
 
 impl Command {
@@ -57,6 +62,7 @@ impl Command {
             Command::Resume(resume) => resume.run(&client).await,
             Command::Holds(holds) => holds.run(&client).await,
             Command::History(history) => history.run(&client).await,
+            Command::Export(export) => export.run(&client).await,
         }
     }
 }

@@ -7,12 +7,23 @@ use crate::cli::client::{Admin, Client};
 use crate::cli::enums;
 use crate::cli::output::{Output, TextStyle};
 use crate::cli::problem::{Exit, Problem};
-use crate::cli::table::{Cell, Table};
+use crate::cli::table::{Cell, Column, Table};
 use crate::cli::text::{clean, when};
 use crate::proto;
 
 const PAGE: i32 = 500;
 const UNREADABLE: &str = "  a newer version set it, and this server cannot read it";
+
+const LIST: [Column; 8] = [
+    Column::name("CONSUMER"),
+    Column::whole("SOURCE").left_out(2),
+    Column::whole("VERSION").left_out(1),
+    Column::whole("LEASE"),
+    Column::whole("ON EXPIRY"),
+    Column::whole("ATTEMPTS"),
+    Column::whole("RETENTION"),
+    Column::whole(""),
+];
 
 /// Fetches the policy in force.
 pub(super) async fn fetch(
@@ -26,7 +37,10 @@ pub(super) async fn fetch(
 }
 
 /// Fetches all policies, page by page.
-pub(super) async fn all(client: &Client, admin: &mut Admin) -> Result<Vec<proto::ConsumerPolicy>, Problem> {
+pub(in crate::cli) async fn all(
+    client: &Client,
+    admin: &mut Admin,
+) -> Result<Vec<proto::ConsumerPolicy>, Problem> {
     let mut all = Vec::new();
     let mut page_token = String::new();
     loop {
@@ -52,8 +66,7 @@ pub(super) async fn list(client: &Client) -> Result<Exit, Problem> {
         output.note("no consumer has its own policy");
         return Ok(Exit::Done);
     }
-    let mut table =
-        Table::new(&["CONSUMER", "SOURCE", "VERSION", "LEASE", "ON EXPIRY", "ATTEMPTS", "RETENTION", ""]);
+    let mut table = Table::of(&LIST);
     for policy in &policies {
         let own = policy.policy.clone().unwrap_or_default();
         let rows = diff::rows(&own);
@@ -101,7 +114,7 @@ pub(super) fn print(output: Output, found: &proto::ConsumerPolicy) -> Result<(),
         }
         proto::PolicySource::Unspecified => "unknown",
     };
-    let mut table = Table::bare();
+    let mut table = Table::fields();
     let mut put = |name: &str, text: String| table.row(vec![Cell::new(name, TextStyle::Faint), text.into()]);
     put("consumer", clean(&found.consumer));
     put("source", from.to_owned());

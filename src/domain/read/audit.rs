@@ -74,6 +74,13 @@ pub enum AuditOf {
     Consumer(String),
     /// Those that concern this entry.
     Entry(KeyHash),
+    /// Those of an operation: its own event, and those of its parts; by their ids, the last first.
+    Operation {
+        /// The consumer of the operation.
+        consumer: String,
+        /// The operator's id of the operation.
+        id: String,
+    },
 }
 
 /// A page of audit events, newest first.

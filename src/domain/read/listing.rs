@@ -3,10 +3,10 @@
 use super::Reading;
 use crate::{Entry, KeyHash, Namespace, State, StoreTime, UnreadableEntry};
 
-/// Which entries of one consumer: those that match every field.
+/// Which entries: those that match every field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryFilter {
-    /// The consumer.
+    /// The consumer; empty for all, one after the other.
     pub consumer: String,
     /// The replay run; empty if live.
     pub replay_run: String,
@@ -22,6 +22,12 @@ pub struct EntryFilter {
     pub expired: bool,
     /// Only entries of which two claims have reported the effect as done.
     pub doubled: bool,
+    /// Only entries whose present or last claim has this owner; empty for all.
+    pub owner: String,
+    /// Only entries whose last error contains this text; empty for all.
+    pub error: String,
+    /// Only entries that are parked since this instant or later.
+    pub parked_from: Option<StoreTime>,
     /// Only created at this instant or later.
     pub created_from: StoreTime,
     /// Only created at this instant or before.
@@ -41,6 +47,9 @@ impl EntryFilter {
             causes: Vec::new(),
             expired: false,
             doubled: false,
+            owner: String::new(),
+            error: String::new(),
+            parked_from: None,
             created_from: StoreTime(0),
             created_until: StoreTime::MAX,
         }
@@ -77,6 +86,41 @@ pub struct Listed {
     pub rows: Vec<ListedRow>,
     /// The position from which to continue; `None` if this is the last page.
     pub next: Option<(StoreTime, KeyHash)>,
+}
+
+/// A range of the index of open entries: those of one namespace in one state.
+#[derive(Clone, Debug)]
+pub struct OpenRange {
+    /// The namespace's name in the store.
+    pub namespace: String,
+    /// The number of the state, which is not COMPLETED.
+    pub state: i16,
+    /// Only entries before this position; the newest come first. `None` for the first part of the range.
+    pub before: Option<(StoreTime, KeyHash)>,
+    /// The maximum number of entries that are read, up to 1,000.
+    pub limit: usize,
+}
+
+/// An open entry, as it is grouped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRow {
+    /// Its position in the range.
+    pub place: (StoreTime, KeyHash),
+    /// The number of the cause; 0 for an entry that is not parked.
+    pub cause: i16,
+    /// The first line of its last error, up to 200 characters.
+    pub error: String,
+    /// Whether it matches the filter.
+    pub fits: bool,
+}
+
+/// Consumers that have open entries, among those whose names were looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenConsumers {
+    /// The names in the store of the namespaces that have some, in order.
+    pub open: Vec<String>,
+    /// The last name that was looked at; `None` if there are no names after it.
+    pub last: Option<String>,
 }
 
 /// A row of a page.

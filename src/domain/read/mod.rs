@@ -8,6 +8,9 @@ mod purge;
 
 pub use audit::{AuditEvent, AuditListing, AuditOf};
 pub use clock::{ClockLimits, Reading, TOKEN_CLOCK_MAX};
-pub use listing::{Count, EntryFilter, Expired, Listed, ListedRow, Listing, NameCounts, Summary};
+pub use listing::{
+    Count, EntryFilter, Expired, Listed, ListedRow, Listing, NameCounts, OpenConsumers, OpenRange, OpenRow,
+    Summary,
+};
 pub use policy_version::PolicyVersion;
 pub use purge::{PurgeStatus, PurgeWorker};

@@ -12,7 +12,7 @@ use crate::store::{Session, StoreError};
 
 /// How often both are read: less often than 20 times as long as that takes, and at least once a minute.
 const EVERY_MIN: Duration = Duration::from_secs(10);
-const EVERY_MAX: Duration = Duration::from_secs(60);
+const EVERY_MAX: Duration = Duration::from_mins(1);
 const FACTOR: u32 = 20;
 /// Consumers whose reading is remembered.
 const CONSUMERS_MAX: usize = 10_000;

@@ -13,7 +13,7 @@ const BEHIND: Span = Span::from_secs(2);
 /// How often the cursor returns to the start, to what it has passed: between these bounds, and at most for this share of the
 /// time.
 const RETURN_MIN: Duration = Duration::from_secs(10);
-const RETURN_MAX: Duration = Duration::from_secs(60);
+const RETURN_MAX: Duration = Duration::from_mins(1);
 const RETURN_FACTOR: u32 = 20;
 
 /// See the module.

@@ -1,4 +1,4 @@
-//! What waits for a session of the inbox: Stores, which are carried out in batches, and looks for ClaimNext. The two take turns.
+//! What waits for a session of the inbox: Stores, which are carried out in batches, and looks for `ClaimNext`. The two take turns.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;

@@ -1,4 +1,4 @@
-//! The waiting calls of ClaimNext, by consumer. One handout of a consumer is under way at a time, and one of its waiting calls, the
+//! The waiting calls of `ClaimNext`, by consumer. One handout of a consumer is under way at a time, and one of its waiting calls, the
 //! leader, looks when messages are stored here, when the next message is due, and at a poll: 100 ms after its first look, then after
 //! twice as long as before, up to a second.
 

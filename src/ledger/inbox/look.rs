@@ -1,4 +1,4 @@
-//! One look of a ClaimNext: what it asks of the store, and how its candidates are judged.
+//! One look of a `ClaimNext`: what it asks of the store, and how its candidates are judged.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The inbox: the ledger keeps messages, and hands them out. docs/contract.md, section 15.
 //!
-//! `store` carries out a batch of Stores, `backlog` says when no more are stored. `next` is a ClaimNext from its arrival to its
+//! `store` carries out a batch of Stores, `backlog` says when no more are stored. `next` is a `ClaimNext` from its arrival to its
 //! answer: it looks, waits in `line` for the messages of its consumer, and looks again; `look` is one look, from a `cursor`.
 //! `jobs` is what waits for the sessions of the inbox, and `task` owns one of these sessions. No session is opened before the
 //! first call of the inbox.

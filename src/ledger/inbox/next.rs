@@ -1,4 +1,4 @@
-//! A ClaimNext, from its arrival to its answer.
+//! A `ClaimNext`, from its arrival to its answer.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Carries out a batch of Stores: inserts what seems new, and loads, decides and writes the rest.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Inbox;
@@ -190,7 +190,7 @@ impl<'a> StoreBatch<'a> {
                 }
                 // Decided by the clock, after a load.
                 Err(StoreError::NotApplied(Fault::ClockBehind)) => {
-                    known.extend(part.into_iter().map(|(one, _)| one))
+                    known.extend(part.into_iter().map(|(one, _)| one));
                 }
                 Err(error) if self.may_halve(&error, part.len()) => {
                     let half = part.split_off(part.len() / 2);
@@ -331,7 +331,9 @@ impl<'a> StoreBatch<'a> {
     fn not_read(&mut self, all: Vec<Pending>, error: &StoreError) {
         self.broken |= matches!(error, StoreError::Unknown(_));
         let rejection = read_failed(error);
-        all.into_iter().for_each(|one| one.answer(Err(rejection.clone())));
+        for one in all {
+            one.answer(Err(rejection.clone()));
+        }
     }
 
     /// Answers the Stores of a write that failed.
@@ -365,12 +367,10 @@ fn with_message(one: &Pending, entry: Entry) -> EntryWithMessage {
 fn one_per_key(mut all: Vec<Pending>) -> (Vec<Pending>, Vec<Pending>) {
     all.sort_by_key(|one| one.job.request.key.hash());
     let (mut first, mut later): (Vec<Pending>, Vec<Pending>) = (Vec::with_capacity(all.len()), Vec::new());
-    let mut seen: HashMap<KeyHash, ()> = HashMap::with_capacity(all.len());
+    let mut seen = HashSet::with_capacity(all.len());
     for one in all {
-        match seen.insert(one.job.request.key.hash(), ()) {
-            None => first.push(one),
-            Some(()) => later.push(one),
-        }
+        let list = if seen.insert(one.job.request.key.hash()) { &mut first } else { &mut later };
+        list.push(one);
     }
     (first, later)
 }

@@ -168,7 +168,7 @@ async fn look_once(inbox: &Inbox, session: &mut dyn Session, job: LookJob, numbe
     true
 }
 
-/// Answers a look that failed. A handout whose outcome is unknown is answered to a repeat with the same claim_id.
+/// Answers a look that failed. A handout whose outcome is unknown is answered to a repeat with the same `claim_id`.
 fn failed(job: LookJob, error: &StoreError) -> bool {
     warn_once_a_second!(%error, consumer = job.claim.consumer, "messages could not be handed out");
     let rejection = match error {

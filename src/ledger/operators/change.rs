@@ -150,7 +150,7 @@ fn event(order: &ChangeRequest, reading: &Reading, before: Option<&Entry>, chang
 }
 
 /// The action's name in the audit.
-fn action_word(action: &Action) -> &'static str {
+pub(super) fn action_word(action: &Action) -> &'static str {
     match action {
         Action::Redrive { .. } => "REDRIVE",
         Action::Park => "PARK",

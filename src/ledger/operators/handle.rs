@@ -1,6 +1,7 @@
 //! The operators' handle.
 
 mod messages;
+mod open_entries;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,17 +1,18 @@
 //! The reads and changes of operators: each kind of work has a separate operator task.
 
+pub(super) mod bulk;
 pub(super) mod change;
 pub(super) mod count_entries;
 pub(super) mod handle;
 pub(super) mod import;
 pub(super) mod long;
 mod message;
+pub(super) mod open_entries;
 mod operation;
 mod operator_task;
 mod places;
 pub(super) mod read;
 pub(super) mod reconcile;
-pub(super) mod redrive;
 mod retry;
 mod sent;
 pub(super) mod token_offset;

@@ -1,13 +1,21 @@
 //! The start of an operation on many entries: recorded once, so that each later call goes on from there.
 
+use super::change::action_word;
 use super::retry::JobResult;
-use crate::domain::{AuditEvent, RequestDigest, StoreTime};
+use crate::domain::{Action, AuditEvent, RequestDigest, StoreTime};
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
 use crate::store::{Session, StoreError, Write};
 
-/// The audit's name of an operation on many entries; each of the entries has an event besides.
-const REDRIVE_ENTRIES: &str = "REDRIVE_ENTRIES";
+/// The audit's name of an operation on many entries; each of the entries has a separate event.
+fn name(action: &Action) -> &'static str {
+    match action {
+        Action::Redrive { .. } => "REDRIVE_ENTRIES",
+        Action::Park => "PARK_ENTRIES",
+        Action::Resolve(_) => "RESOLVE_ENTRIES",
+        Action::Delete => "DELETE_ENTRIES",
+    }
+}
 
 /// An operation on many entries, to be begun or continued.
 #[derive(Clone, Debug)]
@@ -22,6 +30,8 @@ pub(super) struct StartOperation {
     pub(super) reason: String,
     /// The consumer.
     pub(super) consumer: String,
+    /// What is done with each entry.
+    pub(super) action: Action,
     /// The request, for the audit.
     pub(super) asked: String,
 }
@@ -43,7 +53,10 @@ pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> 
             if !event.is_of(&order.digest) {
                 return Ok(Err(used_before("operation_id")));
             }
-            let done = session.operators().count_redriven(&order.consumer, &order.operation_id).await;
+            let done = session
+                .operators()
+                .count_changed(&order.consumer, &order.operation_id, action_word(&order.action))
+                .await;
             let done = done.map_err(StoreError::nothing_sent)?;
             return Ok(Ok(Operation { at: event.at, done }));
         }
@@ -52,7 +65,7 @@ pub(super) async fn begin(session: &mut dyn Session, order: &StartOperation) -> 
             request_id: order.operation_id.clone(),
             at: reading.now,
             actor: order.actor.clone(),
-            action: REDRIVE_ENTRIES.to_owned(),
+            action: name(&order.action).to_owned(),
             consumer: order.consumer.clone(),
             key: None,
             reason: order.reason.clone(),

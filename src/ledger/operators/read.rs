@@ -6,7 +6,7 @@ use crate::domain::{
     StoreTime, Summary,
 };
 use crate::ledger::policies::in_force::PoliciesInForce;
-use crate::store::{DueCounts, Session};
+use crate::store::{DueCounts, Session, StoreError};
 
 /// Ages, which the store's clock converts to instants.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Ages {
     pub min: Option<Span>,
     /// Created at most this long ago.
     pub max: Option<Span>,
+    /// Parked at most this long ago.
+    pub parked_max: Option<Span>,
 }
 
 impl Ages {
@@ -22,6 +24,24 @@ impl Ages {
     pub(super) fn to_instants(self, filter: &mut EntryFilter, now: StoreTime) {
         filter.created_until = self.min.map_or(StoreTime::MAX, |age| now - age);
         filter.created_from = self.max.map_or(StoreTime(0), |age| now - age);
+        filter.parked_from = self.parked_max.map(|age| now - age);
+    }
+
+    fn are_given(self) -> bool {
+        self.min.is_some() || self.max.is_some() || self.parked_max.is_some()
+    }
+
+    /// A filter with these ages as instants.
+    pub(super) async fn fixed(
+        self,
+        session: &mut dyn Session,
+        filter: &mut EntryFilter,
+    ) -> Result<(), StoreError> {
+        if self.are_given() {
+            let now = session.entries().load(&[]).await?.reading.now;
+            self.to_instants(filter, now);
+        }
+        Ok(())
     }
 }
 
@@ -39,10 +59,7 @@ pub enum CountScope {
 
 pub(super) async fn list(session: &mut dyn Session, listing: &Listing, ages: Ages) -> JobResult<Page> {
     let mut listing = listing.clone();
-    if ages.min.is_some() || ages.max.is_some() {
-        let now = session.entries().load(&[]).await?.reading.now;
-        ages.to_instants(&mut listing.filter, now);
-    }
+    ages.fixed(session, &mut listing.filter).await?;
     let listed = session.operators().list(&listing).await?;
     Ok(Ok((listing, listed)))
 }

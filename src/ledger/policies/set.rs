@@ -283,6 +283,12 @@ fn next(
     Err(if short { Rejection { reason: Reason::RetentionTooShort, ..rejection } } else { rejection })
 }
 
+/// The policy that an audit event keeps. `None` if this version cannot read it.
+#[must_use]
+pub fn audited_policy(kept: &str) -> Option<Policy> {
+    came_out(kept).ok()
+}
+
 /// The policy of an audit event, without the additional fields.
 fn came_out(after: &str) -> Result<Policy, serde_json::Error> {
     let mut kept: serde_json::Map<String, Value> = serde_json::from_str(after)?;

@@ -43,9 +43,10 @@ impl Erasure {
         if self.swept_at.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
             return Ok(false);
         }
-        match session.inbox().sweep_messages(self.place, BATCH).await? {
-            Some(place) => self.place = place,
-            None => (self.place, self.swept_at) = (MessagePlace::default(), Some(Instant::now())),
+        if let Some(place) = session.inbox().sweep_messages(self.place, BATCH).await? {
+            self.place = place;
+        } else {
+            (self.place, self.swept_at) = (MessagePlace::default(), Some(Instant::now()));
         }
         Ok(self.swept_at.is_none_or(|at| at.elapsed() >= SWEEP_EVERY))
     }

@@ -1,68 +1,240 @@
-//! Operations on many entries, as streams of messages.
+//! Changes of many entries, as streams of messages.
 
 use std::pin::Pin;
-use std::time::Duration;
 
 use futures_util::stream::{Stream, unfold};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
-use tonic::{Request, Status, Streaming};
+use tonic::Status;
 
-use super::{AdminRpc, entries};
-use crate::domain::{Import, Key, Reason, Rejection, Violation};
-use crate::ledger::{
-    ImportOrder, ImportOutcome, ImportOutcomes, OpenOperation, Operators, RedriveEvent, RedriveOrder,
-    RedriveProgress,
-};
+use super::AdminRpc;
+use super::entries::{self, Selects};
+use crate::domain::{Action, EntryFilter, Reason, Rejection, RequestDigest, Resolution};
+use crate::ledger::{Ages, BulkEvent, BulkOrder, BulkOutcome, BulkProgress, change_all};
 use crate::proto;
 use crate::rpc::edge::auth::{self, AuthenticatedCaller};
-use crate::rpc::edge::layer;
 use crate::wire::digest::digest;
 use crate::wire::errors::{self, refused};
-use crate::wire::fields::{FieldChecks, FieldScope, Limits};
+use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::reasons::During;
 use crate::wire::words;
 
-const OPERATION_ID_MAX: usize = 64;
-const REASON_MAX: usize = 1_024;
+pub(super) const OPERATION_ID_MAX: usize = 64;
+pub(super) const REASON_MAX: usize = 1_024;
 const RATE_DEFAULT: u32 = 100;
 const RATE_MAX: u32 = 1_000;
 const MAXIMUM_DEFAULT: i32 = 10_000;
 const MAXIMUM_MAX: i32 = 1_000_000;
-/// How long an import waits for its next message, and for the client to read an answer.
-const NEXT_WITHIN: Duration = Duration::from_mins(1);
 
 /// A stream of answers.
 pub(super) type ResponseStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-pub(super) fn redrive(
-    request: &proto::RedriveEntriesRequest,
-    actor: &str,
-    limits: &Limits,
-) -> Result<RedriveOrder, Rejection> {
-    let mut fields = FieldChecks::new(limits);
-    let (filter, ages) = entries::filter(&mut fields, request.filter.as_ref(), limits);
-    let given = request.filter.as_ref().map_or(&[][..], |filter| filter.states.as_slice());
-    if given.is_empty() {
-        fields.wrong("filter.states", "is empty: name the states to redrive, such as PARKED");
-    } else if given.contains(&proto::EntryState::Completed.into()) {
-        fields.wrong(
-            "filter.states",
-            "names COMPLETED, which needs `force`: redrive such entries one by one, with RedriveEntry",
-        );
+/// A request for a change of many entries.
+pub(super) trait BulkRequest: Sized {
+    /// The messages that report the progress.
+    type Response: Send + 'static;
+
+    /// The order, with this principal as the actor.
+    fn order(&self, actor: &str, limits: &Limits) -> Result<BulkOrder, Rejection>;
+
+    /// A report of the progress.
+    fn response(progress: BulkProgress) -> Self::Response;
+}
+
+impl AdminRpc {
+    /// Begins or continues a change of many entries.
+    pub(super) async fn change_many<R: BulkRequest>(
+        &self,
+        request: &R,
+        extensions: &http::Extensions,
+    ) -> Result<ResponseStream<R::Response>, Rejection> {
+        let caller = auth::caller(extensions)?;
+        let order = request.order(caller.principal(), &self.limits)?;
+        // Also for a dry run, since it names entries in states that only a change would look for.
+        caller.allowed(&order.filter.consumer)?;
+        let (caller, consumer) = (caller.clone(), order.filter.consumer.clone());
+        let events = change_all(&self.operators(&caller), order).await?;
+        Ok(progress_stream(events, caller, consumer, R::response))
     }
-    fields.request_id("operation_id", &request.operation_id, OPERATION_ID_MAX);
-    fields.name("reason", &request.reason, REASON_MAX);
-    let rate = match u32::try_from(request.rate) {
+}
+
+/// The fields that every change of many entries has.
+struct Common<'a> {
+    filter: Option<&'a proto::EntryFilter>,
+    operation_id: &'a str,
+    reason: &'a str,
+    dry_run: bool,
+    rate: i32,
+    maximum: i32,
+    /// The digest of the request without the fields that may differ when the operation is continued.
+    digest: RequestDigest,
+}
+
+macro_rules! common {
+    ($rpc:literal, $kind:ident, $request:ident) => {
+        Common {
+            filter: $request.filter.as_ref(),
+            operation_id: &$request.operation_id,
+            reason: &$request.reason,
+            dry_run: $request.dry_run,
+            rate: $request.rate,
+            maximum: $request.maximum,
+            // The rate and the maximum may differ when the operation is continued; a dry run is not stored.
+            digest: digest($rpc, &proto::$kind { rate: 0, maximum: 0, dry_run: false, ..$request.clone() }),
+        }
+    };
+}
+
+impl BulkRequest for proto::RedriveEntriesRequest {
+    type Response = proto::RedriveEntriesResponse;
+
+    fn order(&self, actor: &str, limits: &Limits) -> Result<BulkOrder, Rejection> {
+        let request = self;
+        let common = common!("RedriveEntries", RedriveEntriesRequest, request);
+        let action = Action::Redrive { drop_fingerprint: self.drop_fingerprint, admit: false };
+        let more = ("drop_fingerprint", self.drop_fingerprint.into());
+        let check = |fields: &mut FieldChecks<'_>| not_completed(fields, &common, "redrive", "RedriveEntry");
+        order(FieldChecks::new(limits), &common, check, actor, action, "", more)
+    }
+
+    fn response(progress: BulkProgress) -> proto::RedriveEntriesResponse {
+        let outcomes = progress.outcomes.into_iter().map(outcome).map(|one| proto::RedriveOutcome {
+            key: one.key,
+            state: one.state,
+            cause: one.cause,
+            redriven: one.changed,
+            rejected: one.rejected,
+            effect_doubtful: one.effect_doubtful,
+            key_hash: one.key_hash,
+        });
+        proto::RedriveEntriesResponse {
+            outcomes: outcomes.collect(),
+            redriven: progress.changed,
+            refused: progress.refused,
+            at_most_left: progress.at_most_left,
+            finished: progress.finished,
+            maximum_reached: progress.maximum_reached,
+        }
+    }
+}
+
+impl BulkRequest for proto::ParkEntriesRequest {
+    type Response = proto::ParkEntriesResponse;
+
+    fn order(&self, actor: &str, limits: &Limits) -> Result<BulkOrder, Rejection> {
+        let request = self;
+        let common = common!("ParkEntries", ParkEntriesRequest, request);
+        let given = states(&common);
+        let parks = [
+            proto::EntryState::Received as i32,
+            proto::EntryState::InProgress as i32,
+            proto::EntryState::FailedRetryable as i32,
+        ];
+        let check = |fields: &mut FieldChecks<'_>| {
+            if given.is_empty() {
+                fields.wrong("filter.states", "is empty: name the states to park, such as FAILED_RETRYABLE");
+            } else if given.iter().any(|state| !parks.contains(state)) {
+                let text = "names a state that cannot be parked: only RECEIVED, IN_PROGRESS and FAILED_RETRYABLE can be";
+                fields.wrong("filter.states", text);
+            }
+        };
+        order(FieldChecks::new(limits), &common, check, actor, Action::Park, "", NOTHING_MORE)
+    }
+
+    fn response(progress: BulkProgress) -> proto::ParkEntriesResponse {
+        proto::ParkEntriesResponse {
+            outcomes: progress.outcomes.into_iter().map(outcome).collect(),
+            changed: progress.changed,
+            refused: progress.refused,
+            at_most_left: progress.at_most_left,
+            finished: progress.finished,
+            maximum_reached: progress.maximum_reached,
+        }
+    }
+}
+
+impl BulkRequest for proto::ResolveEntriesRequest {
+    type Response = proto::ResolveEntriesResponse;
+
+    fn order(&self, actor: &str, limits: &Limits) -> Result<BulkOrder, Rejection> {
+        let request = self;
+        let common = common!("ResolveEntries", ResolveEntriesRequest, request);
+        let mut fields = FieldChecks::new(limits);
+        let evidence = fields.error(&self.evidence);
+        let resolution = match self.state() {
+            proto::EntryState::Completed => Resolution::Completed { result: bytes::Bytes::new() },
+            proto::EntryState::FailedTerminal => Resolution::FailedTerminal { error: evidence.clone() },
+            proto::EntryState::Received => Resolution::Received,
+            proto::EntryState::Unspecified
+            | proto::EntryState::InProgress
+            | proto::EntryState::FailedRetryable
+            | proto::EntryState::Parked => {
+                fields.wrong("state", "must be COMPLETED, FAILED_TERMINAL or RECEIVED");
+                Resolution::Received
+            }
+        };
+        let more = ("as", self.state.into());
+        let check = |fields: &mut FieldChecks<'_>| not_completed(fields, &common, "resolve", "ResolveEntry");
+        order(fields, &common, check, actor, Action::Resolve(resolution), &evidence, more)
+    }
+
+    fn response(progress: BulkProgress) -> proto::ResolveEntriesResponse {
+        proto::ResolveEntriesResponse {
+            outcomes: progress.outcomes.into_iter().map(outcome).collect(),
+            changed: progress.changed,
+            refused: progress.refused,
+            at_most_left: progress.at_most_left,
+            finished: progress.finished,
+            maximum_reached: progress.maximum_reached,
+        }
+    }
+}
+
+fn states<'a>(common: &Common<'a>) -> &'a [i32] {
+    common.filter.map_or(&[][..], |filter| filter.states.as_slice())
+}
+
+/// A change that needs `force` for a COMPLETED entry is not made for many.
+fn not_completed(fields: &mut FieldChecks<'_>, common: &Common<'_>, verb: &str, single: &str) {
+    let given = states(common);
+    if given.is_empty() {
+        fields.wrong("filter.states", format!("is empty: name the states to {verb}, such as PARKED"));
+    } else if given.contains(&proto::EntryState::Completed.into()) {
+        let text =
+            format!("names COMPLETED, which needs `force`: {verb} such entries one by one, with {single}");
+        fields.wrong("filter.states", text);
+    }
+}
+
+/// A field of the request that the audit keeps next to the filter.
+type More = (&'static str, serde_json::Value);
+
+const NOTHING_MORE: More = ("", serde_json::Value::Null);
+
+/// Checks the fields that every change of many entries has, and makes the order.
+fn order(
+    mut fields: FieldChecks<'_>,
+    common: &Common<'_>,
+    check: impl FnOnce(&mut FieldChecks<'_>),
+    actor: &str,
+    action: Action,
+    evidence: &str,
+    more: More,
+) -> Result<BulkOrder, Rejection> {
+    let limits = fields.limits();
+    let (filter, ages) = entries::filter(&mut fields, common.filter, limits, Selects::One);
+    check(&mut fields);
+    fields.request_id("operation_id", common.operation_id, OPERATION_ID_MAX);
+    fields.name("reason", common.reason, REASON_MAX);
+    let rate = match u32::try_from(common.rate) {
         Ok(0) => RATE_DEFAULT,
         Ok(rate) if rate <= RATE_MAX => rate,
         Ok(_) | Err(_) => {
-            let text = format!("is {}, must be 1 to {RATE_MAX}, or 0 for {RATE_DEFAULT}", request.rate);
+            let text = format!("is {}, must be 1 to {RATE_MAX}, or 0 for {RATE_DEFAULT}", common.rate);
             fields.wrong("rate", text);
             RATE_DEFAULT
         }
     };
-    let maximum = match request.maximum {
+    let maximum = match common.maximum {
         0 => MAXIMUM_DEFAULT,
         maximum @ 1..=MAXIMUM_MAX => maximum,
         other => {
@@ -71,8 +243,25 @@ pub(super) fn redrive(
             MAXIMUM_DEFAULT
         }
     };
-    // The rate and the maximum may differ when the operation is continued; a dry run is not stored.
-    let identity = proto::RedriveEntriesRequest { rate: 0, maximum: 0, dry_run: false, ..request.clone() };
+    let asked = asked(&filter, ages, more);
+    fields.finish(|| BulkOrder {
+        filter,
+        ages,
+        asked,
+        operation_id: common.operation_id.to_owned(),
+        digest: common.digest,
+        actor: actor.to_owned(),
+        reason: common.reason.to_owned(),
+        dry_run: common.dry_run,
+        rate,
+        maximum: maximum.into(),
+        action,
+        evidence: evidence.to_owned(),
+    })
+}
+
+/// The filter of the request, for the audit.
+fn asked(filter: &EntryFilter, ages: Ages, (name, value): More) -> String {
     let mut asked = serde_json::json!({
         "source": filter.source,
         "id_prefix": filter.id_prefix,
@@ -81,34 +270,32 @@ pub(super) fn redrive(
         "expired": filter.expired,
         "min_age_us": ages.min,
         "max_age_us": ages.max,
-        "drop_fingerprint": request.drop_fingerprint,
     });
-    if let Some(run) = Some(&filter.replay_run).filter(|run| !run.is_empty()) {
-        asked["replay_run"] = run.as_str().into();
+    if !name.is_empty() {
+        asked[name] = value;
     }
-    fields.finish(|| RedriveOrder {
-        filter,
-        ages,
-        asked: asked.to_string(),
-        operation_id: request.operation_id.clone(),
-        digest: digest("RedriveEntries", &identity),
-        actor: actor.to_owned(),
-        reason: request.reason.clone(),
-        dry_run: request.dry_run,
-        rate,
-        maximum: maximum.into(),
-        drop_fingerprint: request.drop_fingerprint,
-    })
+    for (name, text) in
+        [("replay_run", &filter.replay_run), ("owner", &filter.owner), ("error_contains", &filter.error)]
+    {
+        if !text.is_empty() {
+            asked[name] = text.as_str().into();
+        }
+    }
+    if let Some(age) = ages.parked_max {
+        asked["parked_max_age_us"] = age.micros().into();
+    }
+    asked.to_string()
 }
 
 /// The progress of the operation as messages, for as long as the caller has the right to it. A client that
 /// stops reading ends the operation.
-pub(super) fn progress_stream(
-    events: mpsc::Receiver<RedriveEvent>,
+fn progress_stream<T: Send + 'static>(
+    events: mpsc::Receiver<BulkEvent>,
     caller: AuthenticatedCaller,
     consumer: String,
-) -> ResponseStream<proto::RedriveEntriesResponse> {
-    Box::pin(unfold(Some((events, caller, consumer)), |state| async {
+    response: fn(BulkProgress) -> T,
+) -> ResponseStream<T> {
+    Box::pin(unfold(Some((events, caller, consumer)), move |state| async move {
         let (mut events, caller, consumer) = state?;
         let next = tokio::select! {
             biased;
@@ -116,223 +303,26 @@ pub(super) fn progress_stream(
             next = events.recv() => next?,
         };
         match caller.checked_again().and_then(|caller| caller.allowed(&consumer)) {
-            Ok(()) => Some((next.map(progress).map_err(refused), Some((events, caller, consumer)))),
+            Ok(()) => Some((next.map(response).map_err(refused), Some((events, caller, consumer)))),
             Err(rejection) => Some((Err(refused(rejection)), None)),
         }
     }))
 }
 
-fn progress(progress: RedriveProgress) -> proto::RedriveEntriesResponse {
-    let outcomes = progress.outcomes.into_iter().map(|outcome| proto::RedriveOutcome {
+fn outcome(outcome: BulkOutcome) -> proto::EntryOutcome {
+    proto::EntryOutcome {
         key: outcome.key.as_ref().map(words::key),
         state: outcome.state.map_or(proto::EntryState::Unspecified, words::state).into(),
         cause: outcome.state.map_or(proto::ParkCause::Unspecified, words::cause).into(),
-        redriven: outcome.rejected.is_none(),
+        changed: outcome.rejected.is_none(),
         rejected: outcome.rejected.map(|rejection| errors::rejected(&rejection, During::Other)),
         effect_doubtful: outcome.effect_doubtful,
         key_hash: outcome.key_hash.to_string(),
-    });
-    proto::RedriveEntriesResponse {
-        outcomes: outcomes.collect(),
-        redriven: progress.redriven,
-        refused: progress.refused,
-        at_most_left: progress.at_most_left,
-        finished: progress.finished,
-        maximum_reached: progress.maximum_reached,
     }
-}
-
-/// An import in progress.
-pub(super) struct ImportStream {
-    operators: Operators,
-    limits: Limits,
-    caller: AuthenticatedCaller,
-    incoming: Streaming<proto::ImportEntriesRequest>,
-    open: OpenOperation,
-}
-
-impl ImportStream {
-    /// Opens the import of a request.
-    pub(super) fn of(
-        admin: &AdminRpc,
-        request: Request<Streaming<proto::ImportEntriesRequest>>,
-    ) -> Result<ImportStream, Rejection> {
-        let caller = auth::caller(request.extensions())?.clone();
-        caller.allowed_somewhere()?;
-        Ok(ImportStream {
-            operators: admin.operators(&caller),
-            limits: admin.limits,
-            open: admin.operators.open_operation(caller.principal(), false)?,
-            caller,
-            incoming: request.into_inner(),
-        })
-    }
-
-    /// One answer for each message, in order; the first failed message ends the stream. The task that stores
-    /// the messages does not wait forever for a client that reads no answers.
-    pub(super) fn answers(self) -> ResponseStream<proto::ImportEntriesResponse> {
-        let (sender, responses) = mpsc::channel(1);
-        let caller = self.caller.clone();
-        let taking = tokio::spawn(caller.counted(self.run(sender)));
-        Box::pin(unfold((responses, Some(taking)), |(mut responses, taking)| async move {
-            if let Some(response) = responses.recv().await {
-                return Some((Ok(response), (responses, taking)));
-            }
-            let ended = taking?.await.unwrap_or_else(|_| Err(died()));
-            ended.err().map(|rejection| (Err(refused(rejection)), (responses, None)))
-        }))
-    }
-
-    async fn run(mut self, sender: mpsc::Sender<proto::ImportEntriesResponse>) -> Result<(), Rejection> {
-        while let Some(request) = self.next().await? {
-            let response = self.take(request).await?;
-            match timeout(NEXT_WITHIN, sender.send(response)).await {
-                Ok(Ok(())) => {}
-                // The client closed the stream.
-                Ok(Err(_)) => return Ok(()),
-                Err(_) => {
-                    return Err(Rejection::new(
-                        Reason::DeadlineExceeded,
-                        "no answer was read for a minute; whatever was answered is stored: repeat the others",
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn next(&mut self) -> Result<Option<proto::ImportEntriesRequest>, Rejection> {
-        let operators = self.operators.clone();
-        let next = tokio::select! {
-            biased;
-            () = operators.draining() => return Err(Rejection::new(
-                Reason::Draining,
-                "this server is shutting down: go on with the first message that was not answered; another one takes it",
-            )),
-            () = self.caller.must_end_streams() => return Err(old("go on with the first message that was not answered")),
-            next = timeout(NEXT_WITHIN, self.incoming.message()) => next,
-        };
-        match next {
-            Ok(Ok(message)) => Ok(message),
-            Ok(Err(status)) => Err(layer::rejection(&status, self.limits.batch_bytes).unwrap_or_else(|| {
-                Rejection::new(Reason::Cancelled, "the stream broke; whatever was answered is stored")
-            })),
-            Err(_) => Err(Rejection::new(
-                Reason::DeadlineExceeded,
-                "no message came for a minute; whatever was answered is stored: go on with the next",
-            )),
-        }
-    }
-
-    async fn take(
-        &self,
-        request: proto::ImportEntriesRequest,
-    ) -> Result<proto::ImportEntriesResponse, Rejection> {
-        let mut fields = FieldChecks::new(&self.limits);
-        fields.request_id("operation_id", &request.operation_id, OPERATION_ID_MAX);
-        fields.name("reason", &request.reason, REASON_MAX);
-        fields.finish(|| ())?;
-        // A message may arrive long after the first: the caller's current rights decide.
-        let caller = self.caller.checked_again()?;
-        caller.allowed_somewhere()?;
-        if request.entries.len() > self.limits.batch_items {
-            let (items, max) = (request.entries.len(), self.limits.batch_items);
-            let description = format!("has {items} items, must be at most {max}");
-            let message = format!("entries {description}; nothing of it was stored");
-            let violations = vec![Violation { field: "entries".into(), description }];
-            return Err(Rejection { violations, ..Rejection::new(Reason::TooManyItems, message) });
-        }
-        let mut response = proto::ImportEntriesResponse::default();
-        let (mut rows, mut places) = (Vec::new(), Vec::new());
-        let mut seen = std::collections::HashSet::new();
-        for (index, entry) in request.entries.iter().enumerate() {
-            let row = row(entry, index, &self.limits).and_then(|(key, row)| {
-                caller.allowed(key.consumer())?;
-                if seen.insert(key.hash()) { Ok((key, row)) } else { Err(twice(index)) }
-            });
-            match row {
-                Ok(row) => {
-                    rows.push(row);
-                    places.push(index);
-                }
-                Err(rejection) => response.rejections.push(rejected(index, &rejection)),
-            }
-        }
-        let identity = proto::ImportEntriesRequest {
-            operation_id: request.operation_id.clone(),
-            reason: request.reason.clone(),
-            entries: Vec::new(),
-        };
-        let digest = digest("ImportEntries", &identity);
-        let order = ImportOrder {
-            operation_id: request.operation_id,
-            digest,
-            actor: caller.principal().to_owned(),
-            reason: request.reason,
-            rows,
-        };
-        // No valid item is left, so the store need not be asked.
-        let fates = if places.is_empty() { Vec::new() } else { self.store(order).await? };
-        for (fate, index) in fates.into_iter().zip(places) {
-            match fate {
-                Ok(ImportOutcome::Stored) => response.stored += 1,
-                Ok(ImportOutcome::AlreadyCompleted) => response.already_completed += 1,
-                Ok(ImportOutcome::RetentionOver) => response.retention_over += 1,
-                Err(rejection) => response.rejections.push(rejected(index, &rejection)),
-            }
-        }
-        response.rejections.sort_by_key(|rejection| rejection.index);
-        Ok(response)
-    }
-}
-
-impl ImportStream {
-    /// Stores the entries of one message. The import holds an operation's permit only for this, not while it
-    /// waits for the next message.
-    async fn store(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
-        let _place = self.operators.place(&self.open).await?;
-        self.operators.import(order).await
-    }
-}
-
-fn row(entry: &proto::ImportedEntry, index: usize, limits: &Limits) -> Result<(Key, Import), Rejection> {
-    let mut fields = FieldChecks::of(limits, FieldScope::Item { list: "entries", index });
-    let key = fields.key(entry.key.as_ref());
-    if key.as_ref().is_some_and(Key::is_of_run) {
-        fields.wrong("key.replay_run", "is set: an import stores what was processed live");
-    }
-    let completed_at = fields.instant("completed_at", entry.completed_at.as_ref());
-    fields.bytes("result", &entry.result, limits.result);
-    fields.bytes("fingerprint", &entry.fingerprint, limits.fingerprint);
-    let import =
-        Import { completed_at, result: entry.result.clone(), fingerprint: entry.fingerprint.clone() };
-    // Without a key there is a violation, so that the placeholder is never used.
-    fields.finish(|| (key.unwrap_or_else(|| Key::new("", "", "")), import))
 }
 
 /// The refusal when the connection of a stream has reached its lifetime.
-fn old(next: &str) -> Rejection {
+pub(super) fn old(next: &str) -> Rejection {
     let text = format!("this connection has been open for long, and ends: {next}, on a new one");
     Rejection::new(Reason::Draining, text)
-}
-
-fn died() -> Rejection {
-    Rejection::new(
-        Reason::OutcomeUnknown,
-        "a bug of the server ended the import; whatever was answered is stored: repeat the others",
-    )
-}
-
-fn twice(index: usize) -> Rejection {
-    Rejection::invalid(vec![Violation {
-        field: format!("entries[{index}].key"),
-        description: "stands in this message before: each key once".into(),
-    }])
-}
-
-fn rejected(index: usize, rejection: &Rejection) -> proto::ImportRejection {
-    proto::ImportRejection {
-        index: i32::try_from(index).unwrap_or(i32::MAX),
-        rejected: Some(errors::rejected(rejection, During::Other)),
-    }
 }

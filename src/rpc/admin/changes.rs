@@ -1,24 +1,13 @@
-//! Operators' changes and the audit, as messages.
+//! Operators' changes of one entry, as messages.
 
-use prost::Message as _;
-use uuid::Uuid;
-
-use super::entries::PAGE_BYTES;
-use super::page_token::{self, Pages};
-use crate::domain::{
-    Action, AuditEvent, AuditListing, AuditOf, Change, Key, KeyHash, Rejection, RequestDigest, Resolution,
-    StoreTime,
-};
+use crate::domain::{Action, Change, Key, Rejection, RequestDigest, Resolution};
 use crate::ledger::{ChangeRequest, DeleteUnreadable};
 use crate::proto;
 use crate::wire::digest::digest;
 use crate::wire::fields::{FieldChecks, Limits};
-use crate::wire::words;
 
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;
-const PAGE_DEFAULT: usize = 100;
-const PAGE_MAX: usize = 1_000;
 
 /// The fields that every change has.
 struct Common<'a> {
@@ -158,79 +147,4 @@ pub(super) fn delete_unreadable(
         key: key.unwrap_or_default(),
         force: request.force,
     })
-}
-
-/// A page of the audit: the query for the store, and the position of the next page.
-pub(super) struct AuditQuery {
-    pub(super) listing: AuditListing,
-    pages: Pages,
-}
-
-pub(super) fn audit(
-    request: &proto::ListAuditEventsRequest,
-    limits: &Limits,
-) -> Result<AuditQuery, Rejection> {
-    let mut fields = FieldChecks::new(limits);
-    fields.text("consumer", &request.consumer, limits.consumer);
-    let key = match &request.key {
-        None => None,
-        Some(key) => fields.key(Some(key)).map(|key| key.hash()),
-    };
-    let elsewhere = |key: &proto::EntryKey| !request.consumer.is_empty() && request.consumer != key.consumer;
-    if request.key.as_ref().is_some_and(elsewhere) {
-        fields.wrong("consumer", "is not that of the key: leave it out");
-    }
-    let limit = fields.page_size(request.page_size, PAGE_DEFAULT, PAGE_MAX);
-    let asked = proto::ListAuditEventsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
-    let pages = Pages::of("ListAuditEvents", &asked);
-    let before = pages.place(&mut fields, &request.page_token, audit_place);
-    let of = match (key, request.consumer.as_str()) {
-        (Some(key), _) => AuditOf::Entry(key),
-        (None, "") => AuditOf::All,
-        (None, consumer) => AuditOf::Consumer(consumer.to_owned()),
-    };
-    fields.finish(|| AuditQuery { listing: AuditListing { of, before, limit }, pages })
-}
-
-/// The instant of an event, and the id under which the store has it.
-fn audit_place(place: &[u8]) -> Option<(StoreTime, String)> {
-    let (at, id) = place.split_first_chunk()?;
-    Some((StoreTime(i64::from_be_bytes(*at)), page_token::name(id)?))
-}
-
-impl AuditQuery {
-    pub(super) fn page(self, events: Vec<AuditEvent>) -> proto::ListAuditEventsResponse {
-        let mut more = events.len() == self.listing.limit;
-        let mut page = proto::ListAuditEventsResponse::default();
-        let mut bytes = 0;
-        for one in events {
-            if bytes >= PAGE_BYTES {
-                more = true;
-                break;
-            }
-            let place = [&one.at.micros().to_be_bytes()[..], one.stored_id().as_bytes()].concat();
-            page.next_page_token = self.pages.token(&place);
-            let one = event(one);
-            bytes += one.encoded_len();
-            page.events.push(one);
-        }
-        if !more {
-            page.next_page_token.clear();
-        }
-        page
-    }
-}
-
-fn event(event: AuditEvent) -> proto::AuditEvent {
-    proto::AuditEvent {
-        request_id: event.request_id,
-        at: Some(words::timestamp(event.at)),
-        actor: event.actor,
-        action: event.action,
-        consumer: event.consumer,
-        key_hash: event.key.map_or(String::new(), |key: KeyHash| Uuid::to_string(&key)),
-        reason: event.reason,
-        before_json: event.before.unwrap_or_default(),
-        after_json: event.after.unwrap_or_default(),
-    }
 }

@@ -1,10 +1,13 @@
 //! Holds, as messages.
 
-use super::super::edge::auth::AuthenticatedCaller;
+use tonic::Extensions;
+
+use super::AdminRpc;
 use crate::domain::{Hold, Rejection, RequestDigest};
 use crate::identity::Whose;
-use crate::ledger::{HoldChange, HoldOrder};
+use crate::ledger::{HoldChange, HoldOrder, HoldResult};
 use crate::proto;
+use crate::rpc::edge::auth::{self, AuthenticatedCaller};
 use crate::wire::digest::digest;
 use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::words::shown;
@@ -12,7 +15,33 @@ use crate::wire::words::shown;
 const REQUEST_ID_MAX: usize = 128;
 const REASON_MAX: usize = 1_024;
 
-pub(super) fn place(
+/// Carries out `HoldConsumers`.
+pub(super) async fn hold(
+    admin: &AdminRpc,
+    extensions: &Extensions,
+    request: &proto::HoldConsumersRequest,
+) -> Result<proto::HoldConsumersResponse, Rejection> {
+    let caller = auth::caller(extensions)?;
+    let order = place(request, caller.principal(), &admin.limits)?;
+    allowed(caller, &order.prefix)?;
+    let HoldResult { hold, replayed } = admin.operators(caller).change_hold(order).await?;
+    Ok(proto::HoldConsumersResponse { hold: hold.map(message), replayed })
+}
+
+/// Carries out `ResumeConsumers`.
+pub(super) async fn resume(
+    admin: &AdminRpc,
+    extensions: &Extensions,
+    request: &proto::ResumeConsumersRequest,
+) -> Result<proto::ResumeConsumersResponse, Rejection> {
+    let caller = auth::caller(extensions)?;
+    let order = lift(request, caller.principal(), &admin.limits)?;
+    allowed(caller, &order.prefix)?;
+    let HoldResult { replayed, .. } = admin.operators(caller).change_hold(order).await?;
+    Ok(proto::ResumeConsumersResponse { replayed })
+}
+
+fn place(
     request: &proto::HoldConsumersRequest,
     actor: &str,
     limits: &Limits,
@@ -22,7 +51,7 @@ pub(super) fn place(
     order(FieldChecks::new(limits), request.all, asked, digest, actor, HoldChange::Place)
 }
 
-pub(super) fn lift(
+fn lift(
     request: &proto::ResumeConsumersRequest,
     actor: &str,
     limits: &Limits,

@@ -1,9 +1,12 @@
 //! `AdminService`: what operators read and change.
 
+mod audit;
 mod bulk;
 mod changes;
 mod entries;
+mod groups;
 mod holds;
+mod imports;
 mod message;
 mod page_token;
 pub(super) mod policies;
@@ -51,6 +54,11 @@ impl AdminRpc {
         let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
         Ok((entry, carried.replayed))
     }
+}
+
+/// Whether the caller may make a call that names this consumer, or all if the name is empty.
+fn allowed_on(caller: &AuthenticatedCaller, consumer: &str) -> Result<(), Rejection> {
+    if consumer.is_empty() { caller.allowed_everywhere() } else { caller.allowed(consumer) }
 }
 
 /// The response of a call that was carried out, or the status of its refusal.

@@ -3,11 +3,11 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    AdminRpc, answered, bulk, changes, entries, holds, message, policies, reconcile, replays, retention,
-    summary, token_offset,
+    AdminRpc, allowed_on, answered, audit, bulk, changes, entries, groups, holds, message, policies,
+    reconcile, replays, retention, summary, token_offset,
 };
 use crate::identity::{Right, Whose};
-use crate::ledger::{CountScope, HoldResult, Sought, redrive_all};
+use crate::ledger::{CountScope, Sought};
 use crate::proto::{self, admin_service_server::AdminService};
 use crate::rpc::edge::auth;
 use crate::wire::entry;
@@ -55,7 +55,20 @@ impl AdminService for AdminRpc {
         answered(async {
             let query = entries::Query::of(request.get_ref(), &self.limits)?;
             let caller = auth::caller(request.extensions())?;
-            caller.allowed(query.consumer())?;
+            allowed_on(caller, query.consumer())?;
+            query.run(&self.operators(caller)).await
+        })
+        .await
+    }
+
+    async fn group_entries(
+        &self,
+        request: Request<proto::GroupEntriesRequest>,
+    ) -> Result<Response<proto::GroupEntriesResponse>, Status> {
+        answered(async {
+            let query = groups::Query::of(request.get_ref(), &self.limits)?;
+            let caller = auth::caller(request.extensions())?;
+            allowed_on(caller, query.consumer())?;
             query.run(&self.operators(caller)).await
         })
         .await
@@ -83,16 +96,25 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::RedriveEntriesRequest>,
     ) -> Result<Response<Self::RedriveEntriesStream>, Status> {
-        answered(async {
-            let caller = auth::caller(request.extensions())?;
-            let order = bulk::redrive(request.get_ref(), caller.principal(), &self.limits)?;
-            // Also for a dry run, since it names entries in states that only a change would look for.
-            caller.allowed(&order.filter.consumer)?;
-            let (caller, consumer) = (caller.clone(), order.filter.consumer.clone());
-            let events = redrive_all(&self.operators(&caller), order).await?;
-            Ok(bulk::progress_stream(events, caller, consumer))
-        })
-        .await
+        answered(self.change_many(request.get_ref(), request.extensions())).await
+    }
+
+    type ParkEntriesStream = bulk::ResponseStream<proto::ParkEntriesResponse>;
+
+    async fn park_entries(
+        &self,
+        request: Request<proto::ParkEntriesRequest>,
+    ) -> Result<Response<Self::ParkEntriesStream>, Status> {
+        answered(self.change_many(request.get_ref(), request.extensions())).await
+    }
+
+    type ResolveEntriesStream = bulk::ResponseStream<proto::ResolveEntriesResponse>;
+
+    async fn resolve_entries(
+        &self,
+        request: Request<proto::ResolveEntriesRequest>,
+    ) -> Result<Response<Self::ResolveEntriesStream>, Status> {
+        answered(self.change_many(request.get_ref(), request.extensions())).await
     }
 
     type ImportEntriesStream = bulk::ResponseStream<proto::ImportEntriesResponse>;
@@ -101,7 +123,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<tonic::Streaming<proto::ImportEntriesRequest>>,
     ) -> Result<Response<Self::ImportEntriesStream>, Status> {
-        answered(async { bulk::ImportStream::of(self, request).map(bulk::ImportStream::answers) }).await
+        answered(async { self.begin_import(request) }).await
     }
 
     async fn reconcile_entries(
@@ -186,28 +208,14 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<proto::HoldConsumersRequest>,
     ) -> Result<Response<proto::HoldConsumersResponse>, Status> {
-        answered(async {
-            let caller = auth::caller(request.extensions())?;
-            let order = holds::place(request.get_ref(), caller.principal(), &self.limits)?;
-            holds::allowed(caller, &order.prefix)?;
-            let HoldResult { hold, replayed } = self.operators(caller).change_hold(order).await?;
-            Ok(proto::HoldConsumersResponse { hold: hold.map(holds::message), replayed })
-        })
-        .await
+        answered(holds::hold(self, request.extensions(), request.get_ref())).await
     }
 
     async fn resume_consumers(
         &self,
         request: Request<proto::ResumeConsumersRequest>,
     ) -> Result<Response<proto::ResumeConsumersResponse>, Status> {
-        answered(async {
-            let caller = auth::caller(request.extensions())?;
-            let order = holds::lift(request.get_ref(), caller.principal(), &self.limits)?;
-            holds::allowed(caller, &order.prefix)?;
-            let HoldResult { replayed, .. } = self.operators(caller).change_hold(order).await?;
-            Ok(proto::ResumeConsumersResponse { replayed })
-        })
-        .await
+        answered(holds::resume(self, request.extensions(), request.get_ref())).await
     }
 
     async fn list_holds(
@@ -375,17 +383,9 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<proto::ListAuditEventsResponse>, Status> {
         answered(async {
             let asked = request.get_ref();
-            let query = changes::audit(asked, &self.limits)?;
+            let query = audit::query(asked, &self.limits)?;
             let caller = auth::caller(request.extensions())?;
-            match asked
-                .key
-                .as_ref()
-                .map(|key| &key.consumer)
-                .or(Some(&asked.consumer).filter(|name| !name.is_empty()))
-            {
-                Some(consumer) => caller.allowed(consumer)?,
-                None => caller.allowed_everywhere()?,
-            }
+            allowed_on(caller, asked.key.as_ref().map_or(&asked.consumer, |key| &key.consumer))?;
             let events = self.operators(caller).audit(query.listing.clone()).await;
             Ok(query.page(events?))
         })

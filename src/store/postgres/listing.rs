@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::errors::of_sqlx;
 use super::{PgSession, list_position};
-use crate::domain::{Listed, Listing};
+use crate::domain::{Listed, Listing, StoreTime};
 use crate::store::StoreError;
 use crate::store::columns::{columns, select_list};
 use crate::store::numbers::number;
@@ -41,10 +41,16 @@ macro_rules! fits {
            AND (NOT $10::boolean OR (e.state = ",
             number!(IN_PROGRESS),
             " AND e.lease_until <= k.clock_now
-                AND e.lease_until + (g.by_terms ->> e.terms::text)::bigint <= k.clock_now)) AS fits"
+                AND e.lease_until + (g.by_terms ->> e.terms::text)::bigint <= k.clock_now))
+           AND ($13 = '' OR e.owner = $13) AND ($14 = '' OR strpos(e.last_error, $14) > 0)
+           AND ($15::bigint IS NULL OR e.state = ",
+            number!(PARKED),
+            " AND coalesce(e.parked_at, e.updated_at, e.granted_at, e.created_at) >= $15) AS fits"
         )
     };
 }
+pub(super) use fits;
+
 /// Reads the first $12 entries of a range, and numbers them: the one with the number $12 is the last that was read.
 macro_rules! look {
     ($open:expr, $which:expr, $beyond:literal, $from:literal, $order:literal) => {
@@ -229,7 +235,10 @@ impl PgSession {
             .bind(filter.causes.clone())
             .bind(filter.expired)
             .bind(i64::try_from(listing.limit).unwrap_or(i64::MAX))
-            .bind(query::look_at(listing));
+            .bind(query::look_at(listing))
+            .bind(filter.owner.clone())
+            .bind(filter.error.clone())
+            .bind(filter.parked_from.map(StoreTime::micros));
         let mut rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = rows.first().ok_or_else(super::no_meta)?;
         let reading = self.reading(first, mark)?;

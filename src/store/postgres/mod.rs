@@ -12,6 +12,7 @@ mod inbox_statements;
 mod listing;
 pub(super) mod migrate;
 mod names;
+mod open_entries;
 mod operators;
 mod owner;
 mod policies;

@@ -6,10 +6,11 @@ use sqlx::Row as _;
 use super::errors::of_sqlx;
 use super::{PgSession, audit, column};
 use crate::domain::{
-    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
-    PurgeWorker, Reading, RequestDigest, Span, StoreTime, Summary,
+    AuditEvent, AuditListing, AuditOf, Entry, EntryFilter, ImportedEntry, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PurgeStatus, PurgeWorker, Reading, RequestDigest, Span, StoreTime,
+    Summary,
 };
-use crate::store::records::{AuditRow, WorkerRow};
+use crate::store::records::{AuditRow, WorkerRow, first_event};
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{
     Entries as _, EventDigests, Found, LeftAlone, OffsetRaise, Operators, PartDigests, StoreError, Write,
@@ -67,6 +68,24 @@ impl Operators for PgSession {
 
     async fn list(&mut self, listing: &Listing) -> Result<Listed, StoreError> {
         self.list_entries(listing).await
+    }
+
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError> {
+        self.find_open(after, states, doubled, names).await
+    }
+
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError> {
+        self.read_open(range, filter).await
     }
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
@@ -145,9 +164,14 @@ impl Operators for PgSession {
         self.end(outcome).await
     }
 
-    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
+    async fn count_changed(
+        &mut self,
+        consumer: &str,
+        operation_id: &str,
+        action: &str,
+    ) -> Result<i64, StoreError> {
         let prefix = AuditEvent::id_of(consumer, &format!("{operation_id}/"));
-        let query = self.query(audit::COUNT_REDRIVEN).bind(prefix);
+        let query = self.query(audit::COUNT_CHANGED).bind(prefix).bind(action.to_owned());
         let row = query.fetch_one(&mut self.connection).await.map_err(of_sqlx)?;
         row.try_get(0).map_err(of_sqlx)
     }
@@ -179,11 +203,12 @@ impl Operators for PgSession {
     }
 
     async fn audit(&mut self, listing: &AuditListing) -> Result<Vec<AuditEvent>, StoreError> {
-        let (at, request_id) = listing.before.clone().unwrap_or((StoreTime::MAX, String::new()));
+        let (at, request_id) = first_event(listing);
         let statement = match &listing.of {
             AuditOf::All => audit::AUDIT,
             AuditOf::Consumer(_) => audit::AUDIT_OF_CONSUMER,
             AuditOf::Entry(_) => audit::AUDIT_OF_ENTRY,
+            AuditOf::Operation { .. } => audit::AUDIT_OF_OPERATION,
         };
         let query = sqlx::query_as::<_, AuditRow>(statement)
             .persistent(self.persistent)
@@ -194,6 +219,7 @@ impl Operators for PgSession {
             AuditOf::All => query,
             AuditOf::Consumer(consumer) => query.bind(consumer.clone()),
             AuditOf::Entry(key) => query.bind(*key),
+            AuditOf::Operation { consumer, id } => query.bind(AuditEvent::id_of(consumer, id)),
         };
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         Ok(rows.into_iter().map(AuditEvent::from).collect())

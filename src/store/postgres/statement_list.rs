@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use super::statements as sql;
 use super::{
-    audit, counting, entry_statements, holds, inbox_statements, listing, names, operators, policies, purge,
-    replays, upkeep,
+    audit, counting, entry_statements, holds, inbox_statements, listing, names, open_entries, operators,
+    policies, purge, replays, upkeep,
 };
 use crate::store::postgres::connection::orphans;
 
@@ -36,6 +36,9 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         listing::LIST_OPEN_NEWEST,
         listing::LIST_DOUBLED_OLDEST,
         listing::LIST_DOUBLED_NEWEST,
+        open_entries::OPEN_CONSUMERS,
+        open_entries::DOUBLED_CONSUMERS,
+        open_entries::OPEN_ROWS,
         counting::CONSUMERS,
         counting::SUMMARY,
         counting::DOUBLED,
@@ -76,12 +79,13 @@ pub static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         operators::OFFSET_RAISE,
         audit::AUDIT_ADD,
         audit::AUDITED,
-        audit::COUNT_REDRIVEN,
+        audit::COUNT_CHANGED,
         audit::PART_DIGESTS,
         audit::EVENT_DIGESTS,
         audit::AUDIT,
         audit::AUDIT_OF_CONSUMER,
         audit::AUDIT_OF_ENTRY,
+        audit::AUDIT_OF_OPERATION,
         upkeep::AUDIT_PURGE,
         policies::POLICY_ADD,
         policies::POLICIES,

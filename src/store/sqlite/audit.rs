@@ -19,13 +19,13 @@ pub(super) const AUDITED: &str = "\
 SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM audit WHERE request_id IN (?1, ?2) AND consumer = ?3";
 
-/// Counts the events of the entries that an operation redrove. In their ids, the prefix is followed by the 32 digits of a hash,
+/// Counts the events of the entries that an operation changed. In their ids, the prefix is followed by the 32 digits of a hash,
 /// all of which sort below the tilde.
-pub(super) const COUNT_REDRIVEN: &str = "\
--- ledger.count_redriven
+pub(super) const COUNT_CHANGED: &str = "\
+-- ledger.count_changed
 SELECT count(*) FROM audit
 WHERE request_id > ?1 AND request_id < ?1 || '~'
-  AND action = 'REDRIVE' AND length(request_id) = length(?1) + 32";
+  AND action = ?2 AND length(request_id) = length(?1) + 32";
 
 pub(super) const PART_DIGEST: &str = "\
 -- ledger.part_digest
@@ -47,6 +47,14 @@ pub(super) const AUDIT_OF_CONSUMER: &str = "\
 SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
 FROM audit WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)
 ORDER BY at DESC, request_id DESC LIMIT ?3";
+
+/// The event of an operation, and those of its parts, whose ids follow a slash.
+pub(super) const AUDIT_OF_OPERATION: &str = "\
+-- ledger.audit_of_operation
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
+FROM audit WHERE request_id >= ?4 AND request_id < ?2 AND request_id < ?4 || '/~'
+  AND (request_id = ?4 OR request_id > ?4 || '/') AND at <= ?1
+ORDER BY request_id DESC LIMIT ?3";
 
 pub(super) const AUDIT_OF_ENTRY: &str = "\
 -- ledger.audit_of_entry

@@ -18,6 +18,9 @@ use crate::store::{StoreError, in_order};
 /// As in Postgres, an unknown state or cause matches every filter: the entry is unreadable, and lists must show it.
 macro_rules! scan {
     ($name:literal, $index:literal, $state:literal, $beyond:literal, $order:literal) => {
+        scan!($name, $index, $state, $beyond, $order, "")
+    };
+    ($name:literal, $index:literal, $state:literal, $beyond:literal, $order:literal, $more:expr) => {
         concat!(
             "-- ledger.",
             $name,
@@ -32,7 +35,13 @@ SELECT e.key, e.created_at,
             OR e.state = 6 AND coalesce(e.cause, 0) NOT BETWEEN 1 AND 5)
        AND (NOT ?9 OR (e.state = ",
             number!(IN_PROGRESS),
-            " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?10)) AS fits
+            " AND e.lease_until + (SELECT t.grace FROM terms t WHERE t.no = e.terms) <= ?10))
+       AND (?13 = '' OR e.owner = ?13) AND (?14 = '' OR instr(e.last_error, ?14) > 0)
+       AND (?15 IS NULL OR (e.state = ",
+            number!(PARKED),
+            " AND coalesce(e.parked_at, e.updated_at, e.granted_at, e.created_at) >= ?15)) AS fits",
+            $more,
+            "
 FROM consumers c CROSS JOIN entries e",
             $index,
             "
@@ -50,15 +59,26 @@ ORDER BY e.created_at ",
     };
 }
 
+/// The open entries of one state, newest first, with the first lines of their errors.
+pub(super) const OPEN_ROWS: &str = scan!(
+    "open_rows",
+    "",
+    " AND e.attention = ?16",
+    "<",
+    "DESC",
+    ", coalesce(e.cause, 0) AS cause, substr(coalesce(substr(e.last_error, 1, instr(e.last_error || char(10), char(10)) - 1),
+           ''), 1, 200) AS error"
+);
+
 pub(super) const LIST_OLDEST: &str = scan!("list_oldest", "", "", ">", "ASC");
 pub(super) const LIST_NEWEST: &str = scan!("list_newest", "", "", "<", "DESC");
 pub(super) const LIST_DOUBLED_OLDEST: &str =
     scan!("list_doubled_oldest", " INDEXED BY entries_doubled", " AND e.doubled IS NOT NULL", ">", "ASC");
 pub(super) const LIST_DOUBLED_NEWEST: &str =
     scan!("list_doubled_newest", " INDEXED BY entries_doubled", " AND e.doubled IS NOT NULL", "<", "DESC");
-pub(super) const LIST_OPEN_OLDEST: &str = scan!("list_open_oldest", "", " AND e.attention = ?13", ">", "ASC");
+pub(super) const LIST_OPEN_OLDEST: &str = scan!("list_open_oldest", "", " AND e.attention = ?16", ">", "ASC");
 pub(super) const LIST_OPEN_NEWEST: &str =
-    scan!("list_open_newest", "", " AND e.attention = ?13", "<", "DESC");
+    scan!("list_open_newest", "", " AND e.attention = ?16", "<", "DESC");
 
 pub(super) async fn list(
     connection: &mut SqliteConnection,
@@ -111,9 +131,6 @@ async fn scan(
     state: Option<i16>,
     reading: Reading,
 ) -> Result<(Vec<Looked>, bool), StoreError> {
-    let consumer = listing.filter.namespace().name().to_owned();
-    let EntryFilter { source, id_prefix, states, causes, expired, created_from, created_until, .. } =
-        listing.filter.clone();
     let statement = match (listing.filter.doubled, state.is_some(), listing.newest_first) {
         (true, _, false) => LIST_DOUBLED_OLDEST,
         (true, _, true) => LIST_DOUBLED_NEWEST,
@@ -123,19 +140,8 @@ async fn scan(
         (false, true, true) => LIST_OPEN_NEWEST,
     };
     let (at, key) = query::first_place(listing);
-    let query = sqlx::query(statement)
-        .bind(consumer)
-        .bind(at.micros())
-        .bind(key)
-        .bind(created_from.micros())
-        .bind(source)
-        .bind(id_prefix)
-        .bind(numbers(&states))
-        .bind(numbers(&causes))
-        .bind(expired)
-        .bind(reading.now.micros())
-        .bind(created_until.micros())
-        .bind(query::look_at(listing));
+    let namespace = listing.filter.namespace().name().to_owned();
+    let query = filtered(statement, namespace, (at, key), &listing.filter, reading, query::look_at(listing));
     let query = if let Some(state) = state { query.bind(state) } else { query };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     let one = |row: &SqliteRow| {
@@ -151,8 +157,36 @@ async fn scan(
     Ok((rows.iter().filter_map(one).collect(), has_more))
 }
 
+/// A statement with the arguments of a filter, from a position of a namespace on, that reads at most `limit` entries.
+pub(super) fn filtered(
+    statement: &'static str,
+    namespace: String,
+    (at, key): (StoreTime, KeyHash),
+    filter: &EntryFilter,
+    reading: Reading,
+    limit: i64,
+) -> sqlx::query::Query<'static, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
+    let filter = filter.clone();
+    sqlx::query(statement)
+        .bind(namespace)
+        .bind(at.micros())
+        .bind(key)
+        .bind(filter.created_from.micros())
+        .bind(filter.source)
+        .bind(filter.id_prefix)
+        .bind(numbers(&filter.states))
+        .bind(numbers(&filter.causes))
+        .bind(filter.expired)
+        .bind(reading.now.micros())
+        .bind(filter.created_until.micros())
+        .bind(limit)
+        .bind(filter.owner)
+        .bind(filter.error)
+        .bind(filter.parked_from.map(StoreTime::micros))
+}
+
 /// Numbers as a text with each between two commas; empty without numbers.
-fn numbers(all: &[i16]) -> String {
+pub(super) fn numbers(all: &[i16]) -> String {
     if all.is_empty() {
         return String::new();
     }

@@ -23,6 +23,7 @@ mod losses;
 mod mounts;
 mod names;
 mod one_trip;
+mod open_entries;
 mod operators;
 mod policies;
 mod purge;

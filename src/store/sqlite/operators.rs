@@ -15,13 +15,14 @@ use super::file::Work;
 use super::listing;
 use super::names::learn_names;
 use super::one_trip::Mode;
+use super::open_entries;
 use crate::domain::{
-    AuditEvent, AuditListing, AuditOf, Entry, ImportedEntry, KeyHash, Listed, Listing, PurgeStatus,
-    PurgeWorker, Reading, StoreTime, Summary,
+    AuditEvent, AuditListing, AuditOf, Entry, EntryFilter, ImportedEntry, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PurgeStatus, PurgeWorker, Reading, StoreTime, Summary,
 };
 use crate::store::columns::Row;
 use crate::store::dictionary::Dictionary;
-use crate::store::records::{AuditRow, WorkerRow};
+use crate::store::records::{AuditRow, WorkerRow, first_event};
 use crate::store::row::Stored;
 use crate::store::upkeep::{HEARD_OF, WORKERS_MAX};
 use crate::store::{
@@ -64,6 +65,32 @@ impl Operators for SqliteSession {
             Box::pin(listing::list(connection, dictionary, reading, listing))
         });
         Ok(self.file.look(work).await?.1)
+    }
+
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError> {
+        let (after, states) = (after.to_owned(), states.to_vec());
+        let work: Work<OpenConsumers> = Box::new(move |connection, _, _| {
+            Box::pin(open_entries::find_open(connection, after, states, doubled, names))
+        });
+        Ok(self.file.look(work).await?.1)
+    }
+
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError> {
+        let (range, filter) = (range.clone(), filter.clone());
+        let work: Work<Vec<OpenRow>> = Box::new(move |connection, _, reading| {
+            Box::pin(open_entries::read_open(connection, reading, range, filter))
+        });
+        self.file.look(work).await
     }
 
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
@@ -142,9 +169,16 @@ impl Operators for SqliteSession {
         Ok(self.file.write(work).await?.1)
     }
 
-    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
+    async fn count_changed(
+        &mut self,
+        consumer: &str,
+        operation_id: &str,
+        action: &str,
+    ) -> Result<i64, StoreError> {
         let prefix = AuditEvent::id_of(consumer, &format!("{operation_id}/"));
-        let work: Work<i64> = Box::new(move |connection, _, _| Box::pin(count_redriven(connection, prefix)));
+        let action = action.to_owned();
+        let work: Work<i64> =
+            Box::new(move |connection, _, _| Box::pin(count_changed(connection, prefix, action)));
         Ok(self.file.look(work).await?.1)
     }
 
@@ -317,11 +351,12 @@ pub(super) async fn raise_offset(
     Ok(WriteResult::Done)
 }
 
-pub(super) async fn count_redriven(
+pub(super) async fn count_changed(
     connection: &mut SqliteConnection,
     prefix: String,
+    action: String,
 ) -> Result<i64, StoreError> {
-    let query = sqlx::query(audit::COUNT_REDRIVEN).bind(prefix);
+    let query = sqlx::query(audit::COUNT_CHANGED).bind(prefix).bind(action);
     Ok(query.fetch_one(connection).await.map_err(|error| of_sqlx(&error))?.get(0))
 }
 
@@ -329,11 +364,12 @@ pub(super) async fn list(
     connection: &mut SqliteConnection,
     listing: AuditListing,
 ) -> Result<Vec<AuditEvent>, StoreError> {
-    let (at, request_id) = listing.before.unwrap_or((StoreTime::MAX, String::new()));
+    let (at, request_id) = first_event(&listing);
     let statement = match &listing.of {
         AuditOf::All => audit::AUDIT,
         AuditOf::Consumer(_) => audit::AUDIT_OF_CONSUMER,
         AuditOf::Entry(_) => audit::AUDIT_OF_ENTRY,
+        AuditOf::Operation { .. } => audit::AUDIT_OF_OPERATION,
     };
     let query = sqlx::query_as::<_, AuditRow>(statement)
         .bind(at.micros())
@@ -343,6 +379,7 @@ pub(super) async fn list(
         AuditOf::All => query,
         AuditOf::Consumer(consumer) => query.bind(consumer),
         AuditOf::Entry(key) => query.bind(key),
+        AuditOf::Operation { consumer, id } => query.bind(AuditEvent::id_of(&consumer, &id)),
     };
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(rows.into_iter().map(AuditEvent::from).collect())

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use super::one_trip::RowStatement;
 use super::statements as sql;
 use super::{
-    audit, counting, entry_statements, holds, inbox_statements, listing, names, operators, policies, purge,
-    replays, upkeep,
+    audit, counting, entry_statements, holds, inbox_statements, listing, names, open_entries, operators,
+    policies, purge, replays, upkeep,
 };
 
 /// See the module.
@@ -46,6 +46,9 @@ const ALONE: &[&str] = &[
     listing::LIST_OPEN_NEWEST,
     listing::LIST_DOUBLED_OLDEST,
     listing::LIST_DOUBLED_NEWEST,
+    open_entries::OPEN_CONSUMERS,
+    open_entries::DOUBLED_CONSUMERS,
+    listing::OPEN_ROWS,
     counting::CONSUMERS,
     counting::SUMMARY,
     counting::DOUBLED,
@@ -84,12 +87,13 @@ const ALONE: &[&str] = &[
     operators::OFFSET_RAISE,
     audit::AUDIT_ADD,
     audit::AUDITED,
-    audit::COUNT_REDRIVEN,
+    audit::COUNT_CHANGED,
     audit::PART_DIGEST,
     audit::EVENT_DIGEST,
     audit::AUDIT,
     audit::AUDIT_OF_CONSUMER,
     audit::AUDIT_OF_ENTRY,
+    audit::AUDIT_OF_OPERATION,
     upkeep::AUDIT_PURGE,
     policies::POLICY_ADD,
     policies::POLICIES,

@@ -86,7 +86,7 @@ async fn entries_are_listed_in_columns(kind: Kind) {
         ask(&server, &["entries", "list", "--consumer", "c", "--limit", "2"]).await.says(0, &["more: "]);
     assert_eq!((cut.out.lines().count(), cut.err.as_str()), (3, "more: raise --limit (2), or 0 for all\n"));
     let none = ask(&server, &["entries", "list", "--consumer", "nobody"]).await.is(0, "");
-    assert_eq!(none.err, "no entry matches\n");
+    assert_eq!(none.err, "no entry matches\nnote: the ledger knows no consumer of this name yet\n");
     let colored =
         ask(&server, &["entries", "list", "--consumer", "c", "--color", "always"]).await.says(0, &[]);
     assert!(colored.out.contains("\u{1b}[31mPARKED\u{1b}[0m"), "{colored:?}");
@@ -275,7 +275,11 @@ async fn a_summary_counts_by_state(kind: Kind) {
         ask(&server, &["entries", "summary"]).await.says(0, &["expired claims: 1, the longest for 1h"]);
     let lines: Vec<&str> = shown.out.lines().collect();
     assert_eq!(lines[0], "as of 2026-05-28T21:28:20Z", "{shown:?}");
-    assert_eq!(lines[1], "c", "{shown:?}");
+    assert_eq!(lines[1], "needs a person:", "{shown:?}");
+    assert_eq!(
+        lines[2], "  2 entries are parked: c 2 (entries list --state PARKED --group-by error)",
+        "{shown:?}"
+    );
     assert!(lines.contains(&"  PARKED       CONSUMER  2      1h 1m"), "{shown:?}");
     let told = ask(&server, &["entries", "summary", "--consumer", "c", "--json"]).await.json();
     assert_eq!(told[0]["consumers"][0]["expired"], "1");

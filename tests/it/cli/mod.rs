@@ -2,14 +2,18 @@
 //! refuses, and how it exits.
 
 mod any_order;
+mod audit;
 mod bench;
 mod bulk;
+mod bulk_changes;
+mod completions;
 mod context_file;
 mod contexts;
 mod damaged;
 mod doubt;
 mod entries;
 mod import;
+mod jq;
 mod lookup;
 mod once;
 mod output;
@@ -24,6 +28,7 @@ mod searches;
 mod tls;
 mod tokens;
 mod trial;
+mod whole;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

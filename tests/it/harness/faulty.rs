@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use idempotency_ledger::domain::{
-    AuditEvent, AuditListing, Entry, Hold, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, EntryFilter, Hold, ImportedEntry, Key, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, ReplayRun, Span,
+    StoreTime, Summary,
 };
 use idempotency_ledger::store::{
     Completion, Created, Done, EffectiveRetention, Entries, EventDigests, Fault, Found, HoldBook, Inbox,
@@ -244,6 +245,24 @@ impl Operators for FaultySession {
         self.inner.operators().list(listing).await
     }
 
+    async fn open_consumers(
+        &mut self,
+        after: &str,
+        states: &[i16],
+        doubled: bool,
+        names: usize,
+    ) -> Result<OpenConsumers, StoreError> {
+        self.inner.operators().open_consumers(after, states, doubled, names).await
+    }
+
+    async fn open_rows(
+        &mut self,
+        range: &OpenRange,
+        filter: &EntryFilter,
+    ) -> Result<(Reading, Vec<OpenRow>), StoreError> {
+        self.inner.operators().open_rows(range, filter).await
+    }
+
     async fn consumers(&mut self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.inner.operators().consumers(after, limit).await
     }
@@ -285,8 +304,13 @@ impl Operators for FaultySession {
         carried_out!(self, false, self.inner.operators().write_entries(fresh, changed, events))
     }
 
-    async fn count_redriven(&mut self, consumer: &str, operation_id: &str) -> Result<i64, StoreError> {
-        self.inner.operators().count_redriven(consumer, operation_id).await
+    async fn count_changed(
+        &mut self,
+        consumer: &str,
+        operation_id: &str,
+        action: &str,
+    ) -> Result<i64, StoreError> {
+        self.inner.operators().count_changed(consumer, operation_id, action).await
     }
 
     async fn part_digests(&mut self, consumers: &[String], id: &str) -> Result<PartDigests, StoreError> {

@@ -53,7 +53,7 @@ pub(super) async fn ask(
     let named = if way == Way::All { String::new() } else { consumer.to_owned() };
     let validate_only = way == Way::ValidateOnly;
     let filter = Some(proto::EntryFilter {
-        consumer: consumer.to_owned(),
+        consumer: named.clone(),
         states: vec![proto::EntryState::Parked.into()],
         replay_run: replay_run.clone(),
         ..Default::default()
@@ -133,6 +133,7 @@ pub(super) async fn ask(
         "ListEntries" => {
             why(send!(admin.list_entries(proto::ListEntriesRequest { filter, ..Default::default() })))
         }
+        "GroupEntries" => why(send!(admin.group_entries(proto::GroupEntriesRequest { filter, maximum: 0 }))),
         "SummarizeEntries" => {
             let request =
                 proto::SummarizeEntriesRequest { consumer: named, replay_run, ..Default::default() };
@@ -181,6 +182,30 @@ pub(super) async fn ask(
             let request =
                 proto::RedriveEntriesRequest { filter, operation_id: id, reason, ..Default::default() };
             match send!(admin.redrive_entries(request)) {
+                Ok(answer) => why(answer.into_inner().message().await.map(tonic::Response::new)),
+                Err(status) => why::<()>(Err(status)),
+            }
+        }
+        "ParkEntries" => {
+            let states = vec![proto::EntryState::FailedRetryable.into()];
+            let filter = filter.map(|filter| proto::EntryFilter { states, ..filter });
+            let request =
+                proto::ParkEntriesRequest { filter, operation_id: id, reason, ..Default::default() };
+            match send!(admin.park_entries(request)) {
+                Ok(answer) => why(answer.into_inner().message().await.map(tonic::Response::new)),
+                Err(status) => why::<()>(Err(status)),
+            }
+        }
+        "ResolveEntries" => {
+            let state = proto::EntryState::Completed.into();
+            let request = proto::ResolveEntriesRequest {
+                filter,
+                operation_id: id,
+                reason,
+                state,
+                ..Default::default()
+            };
+            match send!(admin.resolve_entries(request)) {
                 Ok(answer) => why(answer.into_inner().message().await.map(tonic::Response::new)),
                 Err(status) => why::<()>(Err(status)),
             }

@@ -35,7 +35,7 @@ const PEOPLE: &[(&str, &[(&str, &str)])] = &[
 
 /// The RPCs whose keys, or whose filter, may be of a replay run: rights go by the consumer without its run. An import is
 /// never of a run.
-const OF_A_RUN: [&str; 17] = [
+const OF_A_RUN: [&str; 20] = [
     "Claim",
     "BatchClaim",
     "Lookup",
@@ -47,12 +47,15 @@ const OF_A_RUN: [&str; 17] = [
     "BatchSettle",
     "GetEntry",
     "ListEntries",
+    "GroupEntries",
     "SummarizeEntries",
     "RedriveEntry",
     "ParkEntry",
     "ResolveEntry",
     "DeleteEntry",
     "RedriveEntries",
+    "ParkEntries",
+    "ResolveEntries",
 ];
 
 /// The RPCs that are of all consumers whose names begin with a prefix.
@@ -73,7 +76,7 @@ fn needs(rpc: Rpc, way: Way) -> Right {
         "GetMessage" => Right::Admin,
         "Renew" | "Complete" | "Fail" | "Release" | "BatchSettle" => Right::Settle,
         name if way == Way::ValidateOnly
-            || ["Get", "List", "Summarize"].iter().any(|verb| name.starts_with(verb)) =>
+            || ["Get", "Group", "List", "Summarize"].iter().any(|verb| name.starts_with(verb)) =>
         {
             Right::Read
         }
@@ -118,9 +121,8 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
         let mut ways = vec![Way::Usual];
         ways.extend(match rpc.name {
             "SetPolicy" | "RaiseTokenOffset" => Some(Way::ValidateOnly),
-            "SummarizeEntries" | "ListAuditEvents" | "HoldConsumers" | "ResumeConsumers" | "ListHolds" => {
-                Some(Way::All)
-            }
+            "ListEntries" | "GroupEntries" | "SummarizeEntries" | "ListAuditEvents" | "HoldConsumers"
+            | "ResumeConsumers" | "ListHolds" => Some(Way::All),
             "GetEntry" => Some(Way::ByHash),
             _ => None,
         });
@@ -131,7 +133,7 @@ async fn a_right_is_judged_before_the_store_and_the_policy_are_looked_at() {
             }
         }
     }
-    assert_eq!(rows.len(), (37 + 8 + OF_A_RUN.len()) * PEOPLE.len() * 2);
+    assert_eq!(rows.len(), (40 + 10 + OF_A_RUN.len()) * PEOPLE.len() * 2);
     let (allowed, refused): (Vec<_>, Vec<_>) = rows.into_iter().partition(|&(rpc, person, way, consumer)| {
         may(person, rpc.name, needs(rpc, way), whose(rpc.name, way, consumer))
     });

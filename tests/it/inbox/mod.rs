@@ -4,6 +4,8 @@ mod conservation;
 mod next;
 mod store_table;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use idempotency_ledger::domain::{Policy, Span};
 use idempotency_ledger::proto::store_response::Verdict;
 use idempotency_ledger::proto::{self, Advice};
@@ -66,11 +68,14 @@ pub(crate) async fn stored(server: &mut TestServer, id: &str) {
     assert_eq!(answered(&response), ("stored RECEIVED".into(), Advice::Ack), "{id}");
 }
 
+/// The last claim_id, as a number.
+static CLAIMS: AtomicU64 = AtomicU64::new(0);
+
 /// A call for up to this many messages, with its own claim_id.
 pub(crate) fn next(max: i32) -> proto::ClaimNextRequest {
     proto::ClaimNextRequest {
         consumer: "c".into(),
-        claim_id: Uuid::new_v4().to_string(),
+        claim_id: Uuid::from_u128((CLAIMS.fetch_add(1, Ordering::Relaxed) + 1).into()).to_string(),
         owner: "worker".into(),
         max,
         ..Default::default()

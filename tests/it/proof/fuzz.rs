@@ -132,13 +132,38 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         states: vec![proto::EntryState::Parked.into()],
         causes: vec![proto::ParkCause::Consumer.into()],
         min_age: second,
+        owner: "worker".into(),
+        error_contains: "poison".into(),
+        parked_max_age: second,
         ..Default::default()
     };
+    let group = proto::GroupEntriesRequest { filter: Some(parked.clone()), maximum: 3 };
     let many = proto::RedriveEntriesRequest {
         filter: Some(parked),
         operation_id: "many".into(),
         reason: "why".into(),
         rate: 1_000,
+        ..Default::default()
+    };
+    let failed = vec![proto::EntryState::FailedRetryable.into()];
+    let park_many = proto::ParkEntriesRequest {
+        filter: many.filter.clone().map(|filter| proto::EntryFilter {
+            states: failed,
+            causes: Vec::new(),
+            ..filter
+        }),
+        operation_id: "park many".into(),
+        reason: "why".into(),
+        rate: 1_000,
+        ..Default::default()
+    };
+    let resolve_many = proto::ResolveEntriesRequest {
+        filter: many.filter.clone(),
+        operation_id: "resolve many".into(),
+        reason: "why".into(),
+        rate: 1_000,
+        state: proto::EntryState::FailedTerminal.into(),
+        evidence: "seen".into(),
         ..Default::default()
     };
     let in_run = |key: &Option<proto::EntryKey>| {
@@ -216,11 +241,14 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("LedgerService/BatchSettle", vec![proto::BatchSettleRequest { settlements }.encode_to_vec()]),
         ("AdminService/GetEntry", vec![proto::GetEntryRequest { key, ..Default::default() }.encode_to_vec()]),
         ("AdminService/ListEntries", vec![list.encode_to_vec()]),
+        ("AdminService/GroupEntries", vec![group.encode_to_vec()]),
         ("AdminService/SummarizeEntries", vec![proto::SummarizeEntriesRequest::default().encode_to_vec()]),
         ("AdminService/ListAuditEvents", vec![audit.encode_to_vec()]),
         ("AdminService/SetPolicy", vec![policy.encode_to_vec()]),
         ("AdminService/RedriveEntry", vec![single.encode_to_vec()]),
         ("AdminService/RedriveEntries", vec![many.encode_to_vec()]),
+        ("AdminService/ParkEntries", vec![park_many.encode_to_vec()]),
+        ("AdminService/ResolveEntries", vec![resolve_many.encode_to_vec()]),
         ("AdminService/ImportEntries", vec![import.encode_to_vec()]),
         ("AdminService/ReconcileEntries", vec![reconcile.encode_to_vec()]),
         ("AdminService/CreateReplayRun", vec![create.encode_to_vec()]),

@@ -85,7 +85,7 @@ fn grants(until: StoreTime) -> Choose {
 
 fn look() -> DueLook {
     let claim = Handout {
-        claim_id: Uuid::new_v4(),
+        claim_id: Uuid::from_u128(1),
         consumer: "c".into(),
         principal: "p".into(),
         owner: "o".into(),
@@ -128,7 +128,7 @@ async fn store_new_replaces_message_of_an_earlier_life(kind: Kind) {
     stored(&mut *session, &["1"]).await;
     at.execute("DELETE FROM @entries").await;
     let later = EntryWithMessage { message: Bytes::from_static(b"of a later life"), ..row("1") };
-    let done = session.inbox().store_new(&[later.clone()], StoreTime::MAX).await.unwrap();
+    let done = session.inbox().store_new(std::slice::from_ref(&later), StoreTime::MAX).await.unwrap();
     assert_eq!(done.tokens().iter().flatten().count(), 1);
     assert_eq!(message(&mut *session, "1").await, Some(later.message));
 }

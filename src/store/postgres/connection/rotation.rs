@@ -16,8 +16,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::common::log_limit::warn_once_a_second;
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Hold, ImportedEntry, Key, KeyHash, Listed, Listing, PolicyVersion,
-    PurgeStatus, PurgeWorker, Reading, ReplayRun, Span, StoreTime, Summary,
+    AuditEvent, AuditListing, Entry, EntryFilter, Hold, ImportedEntry, Key, KeyHash, Listed, Listing,
+    OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, ReplayRun, Span,
+    StoreTime, Summary,
 };
 use crate::store::postgres::connection::opener::Opener;
 use crate::store::postgres::connection::session::PgSession;
@@ -187,13 +188,15 @@ delegate! {
     Operators {
         fn load_by_hash(hash: KeyHash) -> (Reading, Found);
         fn list(listing: &Listing) -> Listed;
+        fn open_consumers(after: &str, states: &[i16], doubled: bool, names: usize) -> OpenConsumers;
+        fn open_rows(range: &OpenRange, filter: &EntryFilter) -> (Reading, Vec<OpenRow>);
         fn consumers(after: &str, limit: usize) -> Vec<String>;
         fn summary(consumers: &[(String, Option<i32>)], most: i64) -> Summary;
         fn purge_status(left_alone: &LeftAlone, due_max: usize) -> (Reading, PurgeStatus);
         fn change(write: &Write, event: &AuditEvent) -> WriteResult;
         fn raise_token_offset(raise: OffsetRaise, event: &AuditEvent) -> WriteResult;
         fn write_entries(fresh: &[ImportedEntry], changed: &[Entry], events: &[AuditEvent]) -> WriteResult;
-        fn count_redriven(consumer: &str, operation_id: &str) -> i64;
+        fn count_changed(consumer: &str, operation_id: &str, action: &str) -> i64;
         fn part_digests(consumers: &[String], id: &str) -> PartDigests;
         fn event_digests(stored_ids: &[String]) -> EventDigests;
         fn audited(consumer: &str, request_id: &str) -> Option<AuditEvent>;

@@ -141,6 +141,7 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
         }
         "GetEntry" => proto::GetEntryRequest { key, key_hash: String::new() }.encode_to_vec(),
         "ListEntries" => proto::ListEntriesRequest { filter, ..Default::default() }.encode_to_vec(),
+        "GroupEntries" => proto::GroupEntriesRequest { filter, maximum: 0 }.encode_to_vec(),
         "SummarizeEntries" => {
             proto::SummarizeEntriesRequest { consumer, ..Default::default() }.encode_to_vec()
         }
@@ -176,6 +177,29 @@ pub(super) fn request(method: &Method, asked: &Asked) -> Vec<u8> {
                 operation_id: request_id,
                 reason,
                 dry_run: way == Way::DryRun,
+                ..Default::default()
+            }
+            .encode_to_vec()
+        }
+        "ParkEntries" => {
+            let states = vec![proto::EntryState::FailedRetryable.into()];
+            proto::ParkEntriesRequest {
+                filter: filter.map(|filter| proto::EntryFilter { states, ..filter }),
+                operation_id: request_id,
+                reason,
+                dry_run: way == Way::DryRun,
+                ..Default::default()
+            }
+            .encode_to_vec()
+        }
+        "ResolveEntries" => {
+            let states = vec![proto::EntryState::Parked.into()];
+            proto::ResolveEntriesRequest {
+                filter: filter.map(|filter| proto::EntryFilter { states, ..filter }),
+                operation_id: request_id,
+                reason,
+                dry_run: way == Way::DryRun,
+                state: proto::EntryState::Completed.into(),
                 ..Default::default()
             }
             .encode_to_vec()

@@ -118,13 +118,16 @@ const ROWS: &[(&str, Names, &[Way])] = &[
     ("ClaimNext", Consumer, &[Usual]),
     ("GetEntry", Consumer, &[Usual, InRun, ByHash]),
     ("GetMessage", Consumer, &[Usual]),
-    ("ListEntries", Consumer, &[Usual, InRun]),
+    ("ListEntries", ConsumerOrAll, &[Usual, InRun]),
+    ("GroupEntries", ConsumerOrAll, &[Usual, InRun]),
     ("SummarizeEntries", ConsumerOrAll, &[Usual]),
     ("RedriveEntry", Consumer, &[Usual, InRun]),
     ("ParkEntry", Consumer, &[Usual, InRun]),
     ("ResolveEntry", Consumer, &[Usual, InRun]),
     ("DeleteEntry", Consumer, &[Usual, InRun, ByHash]),
     ("RedriveEntries", Consumer, &[Usual, InRun, DryRun]),
+    ("ParkEntries", Consumer, &[Usual, InRun, DryRun]),
+    ("ResolveEntries", Consumer, &[Usual, InRun, DryRun]),
     ("ImportEntries", Consumer, &[Usual]),
     ("ReconcileEntries", Consumer, &[Usual, DryRun]),
     ("GetPolicy", Consumer, &[Usual]),
@@ -166,10 +169,13 @@ pub(super) fn ways(method: &Method) -> &'static [Way] {
     row(method).1
 }
 
+/// RPCs whose requests select entries by a filter.
+const OF_A_FILTER: [&str; 5] =
+    ["ListEntries", "GroupEntries", "RedriveEntries", "ParkEntries", "ResolveEntries"];
+
 /// Whether the answer depends on the id of an entry.
 pub(super) fn names_an_entry(way: Way, method: &Method) -> bool {
-    let by_key =
-        row(method).1.contains(&InRun) && !matches!(method.name.as_str(), "ListEntries" | "RedriveEntries");
+    let by_key = row(method).1.contains(&InRun) && !OF_A_FILTER.contains(&method.name.as_str());
     let rows = ["ImportEntries", "ReconcileEntries", "Store", "BatchStore", "GetMessage"];
     by_key || rows.contains(&method.name.as_str()) || matches!(way, ByHash | ByKey)
 }
@@ -190,7 +196,7 @@ pub(super) fn scope(method: &Method, way: Way, consumer: &str) -> Scope {
     match (row(method).0, consumer) {
         _ if way == ByHash => Scope::All,
         (Nothing, _) => Scope::All,
-        (ConsumerOrAll, "") if way != ByKey => Scope::All,
+        (ConsumerOrAll, "") if !matches!(way, ByKey | InRun) => Scope::All,
         (PrefixOrAll, "") => Scope::All,
         (Consumer | ConsumerOrAll | Prefix, "") => Scope::Invalid,
         (Prefix | PrefixOrAll, _) => Scope::Prefix,
@@ -209,7 +215,7 @@ fn each_rpc_of_the_descriptors_has_a_row_and_no_other() {
         |right: &str| ours().iter().filter(|method| super::rpcs::right(method, Usual) == right).count();
     assert_eq!(
         RIGHTS.map(needed),
-        [5, 5, 10, 15, 2],
+        [5, 5, 11, 17, 2],
         "claim, settle, read, admin and store, as the table of the contract has them"
     );
 }

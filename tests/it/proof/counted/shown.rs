@@ -48,6 +48,7 @@ fn filter(random: &mut Random, consumer: &str, replay_run: &str) -> EntryFilter 
         min_age,
         // Ages that exclude each other are refused.
         max_age: max_age.filter(|_| min_age.is_none()),
+        ..Default::default()
     }
 }
 

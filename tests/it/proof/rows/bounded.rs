@@ -20,6 +20,8 @@ async fn what_operators_ask_touches_2000_pages_at_most() {
     for statement in [
         "ALTER TABLE ledger.entries SET (autovacuum_enabled = off)".to_owned(),
         format!("INSERT INTO ledger.consumers (no, name) SELECT i, 'name-' || i FROM generate_series(1, {CONSUMERS}) AS i"),
+        // Names are never forgotten: most consumers of an old ledger may have no entries.
+        format!("INSERT INTO ledger.consumers (no, name) SELECT i, 'gone-' || i FROM generate_series({CONSUMERS} + 1, 10000) AS i"),
         "INSERT INTO ledger.sources VALUES (1, 'shop')".to_owned(),
         "INSERT INTO ledger.terms VALUES (1, 0, 0, 1, 1, 1, 1, 1)".to_owned(),
         // Consumer 1 has open claims alone, whose lease is over; the second one open claims that are held on; the others
@@ -44,11 +46,13 @@ async fn what_operators_ask_touches_2000_pages_at_most() {
 }
 
 async fn beyond(connection: &mut PgConnection) -> Vec<String> {
-    let list =
-        |consumer, from, filter, looks| format!("'name-{consumer}', {from}, {EVER}, {filter}, 100, {looks}");
+    let list = |consumer, from, filter, looks| {
+        format!("'name-{consumer}', {from}, {EVER}, {filter}, 100, {looks}, '', '', NULL")
+    };
     let case = |name, statement, arguments| Case { name, statement, arguments, bound: PAGES_MAX };
     let (no_id, late) = ("NULL, 'no such', '{}', '{}', false", "NULL, '', '{2}', '{}', true");
     let open = "NULL, 'no such', '{1,2,3,5,6}', '{}', false";
+    let (all_open, claims) = ("NULL, '', '{1,2,3,5,6}', '{}', false", "NULL, '', '{2}', '{}', false");
     let mut problems = Vec::new();
     for case in [
         // As `Listing::look_at` has it: 1,000 entries, divided among the ranges of an index that are read.
@@ -59,6 +63,24 @@ async fn beyond(connection: &mut PgConnection) -> Vec<String> {
         case("newest expired", "list_open_newest", list(1, FROM_THE_END, late, 500)),
         case("expired, which none is", "list_open_oldest", list(2, FROM_THE_START, late, 500)),
         case("expired beyond the mark", "list_open_newest", list(3, FROM_THE_END, late, 500)),
+        case(
+            "open by error",
+            "list_open_oldest",
+            format!("'name-1', {FROM_THE_START}, {EVER}, {all_open}, 100, 166, 'absent', 'no such', NULL"),
+        ),
+        case(
+            "groups",
+            "open_rows",
+            format!("'name-1', {FROM_THE_END}, {EVER}, {claims}, 2, 1000, '', '', NULL"),
+        ),
+        case(
+            "expired groups",
+            "open_rows",
+            format!("'name-1', {FROM_THE_END}, {EVER}, {late}, 2, 1000, '', '', NULL"),
+        ),
+        case("open consumers", "open_consumers", "'', '{1,2,3,5,6}', 100".to_owned()),
+        case("open consumers, which none is", "open_consumers", "'', '{6}', 100".to_owned()),
+        case("doubled consumers", "doubled_consumers", "'', '{}', 100".to_owned()),
         case("summary", "summary", "'{name-1}', '{10}', 1000".to_owned()),
         case("summary of what is not expired", "summary", "'{name-2}', '{10}', 1000".to_owned()),
         case("summary beyond the mark", "summary", "'{name-3}', '{10}', 1000".to_owned()),

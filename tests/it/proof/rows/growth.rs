@@ -202,7 +202,8 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     .join(", ");
     let list = |from: &str, states: &str| {
         format!(
-            "'name-1', {from}, 0, 9223372036854775807, NULL, '', '{states}', '{{}}', false, {BATCH}, {BATCH}"
+            "'name-1', {from}, 0, 9223372036854775807, NULL, '', '{states}', '{{}}', false, {BATCH}, {BATCH}, \
+             '', '', NULL"
         )
     };
     let first = "-9223372036854775808, '00000000-0000-0000-0000-000000000000'";
@@ -250,6 +251,16 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
         case("unmarked", By::Condition, 1, format!("0, {BATCH}, 0")),
         case("unmarked_open", By::Condition, 3, format!("1, 9223372036854775807, {BATCH}")),
         case("summary", By::ConditionPlannedAnew, 20, "'{name-1}', '{10}', 1000".to_owned()),
+        case(
+            "open_rows",
+            By::ConditionPlannedAnew,
+            20,
+            format!(
+                "'name-1', {last}, 0, 9223372036854775807, NULL, '', '{{6}}', '{{}}', false, 6, {BATCH}, '', '', NULL"
+            ),
+        ),
+        case("open_consumers", By::ConditionPlannedAnew, 20, format!("'', '{{6}}', {BATCH}")),
+        case("doubled_consumers", By::ConditionPlannedAnew, 20, format!("'', '{{}}', {BATCH}")),
         case("list_oldest", By::ConditionPlannedAnew, 20, list(first, "{}")),
         case("list_newest", By::ConditionPlannedAnew, 20, list(last, "{}")),
         case("list_open_oldest", By::ConditionPlannedAnew, 20, list(first, "{6}")),

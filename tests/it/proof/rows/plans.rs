@@ -94,8 +94,10 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);
     // Without a filter a page's worth is looked at, with one up to 1,000 entries: as `Listing::look_at` has it.
-    let list = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 100");
-    let filtered = |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 1000");
+    let list =
+        |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 100, '', '', NULL");
+    let filtered =
+        |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 1000, '', '', NULL");
     let marked = "NULL, '', '{6}', '{}', false";
     let case = |name, statement, arguments, bound| Case { name, statement, arguments, bound };
     vec![
@@ -120,6 +122,14 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
             100,
         ),
         case("newest doubled", "list_doubled_newest", list(FROM_THE_END, "NULL, '', '{}', '{}', false"), 100),
+        case(
+            "groups",
+            "open_rows",
+            format!("'{name}', {FROM_THE_END}, {EVER}, {marked}, 6, 1000, '', '', NULL"),
+            2_000,
+        ),
+        case("open consumers", "open_consumers", "'', '{1,2,3,5,6}', 100".to_owned(), 2_000),
+        case("doubled consumers", "doubled_consumers", "'', '{}', 100".to_owned(), 2_000),
         case("doubled effects", "doubled", format!("'{{{name}}}'"), 100),
         // Not held at 20 million rows before the first vacuum: 3,883, of which 2,808 show whether an entry is visible.
         case("summary", "summary", format!("'{{{name}}}', '{{10}}', 1000"), 2_000),

@@ -281,7 +281,7 @@ class GetMessageResponse(_message.Message):
     def __init__(self, message: _Optional[_Union[_ledger_pb2.Message, _Mapping]] = ..., stored_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class EntryFilter(_message.Message):
-    __slots__ = ("consumer", "source", "id_prefix", "states", "causes", "expired", "min_age", "max_age", "replay_run", "doubled")
+    __slots__ = ("consumer", "source", "id_prefix", "states", "causes", "expired", "min_age", "max_age", "replay_run", "doubled", "owner", "error_contains", "parked_max_age")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
@@ -292,6 +292,9 @@ class EntryFilter(_message.Message):
     MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     REPLAY_RUN_FIELD_NUMBER: _ClassVar[int]
     DOUBLED_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CONTAINS_FIELD_NUMBER: _ClassVar[int]
+    PARKED_MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     source: str
     id_prefix: str
@@ -302,7 +305,10 @@ class EntryFilter(_message.Message):
     max_age: _duration_pb2.Duration
     replay_run: str
     doubled: bool
-    def __init__(self, consumer: _Optional[str] = ..., source: _Optional[str] = ..., id_prefix: _Optional[str] = ..., states: _Optional[_Iterable[_Union[_ledger_pb2.EntryState, str]]] = ..., causes: _Optional[_Iterable[_Union[_ledger_pb2.ParkCause, str]]] = ..., expired: bool = ..., min_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., replay_run: _Optional[str] = ..., doubled: bool = ...) -> None: ...
+    owner: str
+    error_contains: str
+    parked_max_age: _duration_pb2.Duration
+    def __init__(self, consumer: _Optional[str] = ..., source: _Optional[str] = ..., id_prefix: _Optional[str] = ..., states: _Optional[_Iterable[_Union[_ledger_pb2.EntryState, str]]] = ..., causes: _Optional[_Iterable[_Union[_ledger_pb2.ParkCause, str]]] = ..., expired: bool = ..., min_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., replay_run: _Optional[str] = ..., doubled: bool = ..., owner: _Optional[str] = ..., error_contains: _Optional[str] = ..., parked_max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ListEntriesRequest(_message.Message):
     __slots__ = ("filter", "order", "page_size", "page_token")
@@ -337,6 +343,44 @@ class UnreadableEntry(_message.Message):
     column: str
     created_at: _timestamp_pb2.Timestamp
     def __init__(self, key_hash: _Optional[str] = ..., column: _Optional[str] = ..., created_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class GroupEntriesRequest(_message.Message):
+    __slots__ = ("filter", "maximum")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    filter: EntryFilter
+    maximum: int
+    def __init__(self, filter: _Optional[_Union[EntryFilter, _Mapping]] = ..., maximum: _Optional[int] = ...) -> None: ...
+
+class GroupEntriesResponse(_message.Message):
+    __slots__ = ("groups", "looked_at", "is_sample", "more_groups", "as_of")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    IS_SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    MORE_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[EntryGroup]
+    looked_at: int
+    is_sample: bool
+    more_groups: int
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, groups: _Optional[_Iterable[_Union[EntryGroup, _Mapping]]] = ..., looked_at: _Optional[int] = ..., is_sample: bool = ..., more_groups: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class EntryGroup(_message.Message):
+    __slots__ = ("consumer", "state", "cause", "error", "count", "oldest_age")
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_AGE_FIELD_NUMBER: _ClassVar[int]
+    consumer: str
+    state: _ledger_pb2.EntryState
+    cause: _ledger_pb2.ParkCause
+    error: str
+    count: int
+    oldest_age: _duration_pb2.Duration
+    def __init__(self, consumer: _Optional[str] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., error: _Optional[str] = ..., count: _Optional[int] = ..., oldest_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SummarizeEntriesRequest(_message.Message):
     __slots__ = ("consumer", "page_size", "page_token", "replay_run")
@@ -546,6 +590,92 @@ class RedriveOutcome(_message.Message):
     key_hash: str
     def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., redriven: bool = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ..., effect_doubtful: bool = ..., key_hash: _Optional[str] = ...) -> None: ...
 
+class ParkEntriesRequest(_message.Message):
+    __slots__ = ("filter", "operation_id", "reason", "dry_run", "rate", "maximum")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    filter: EntryFilter
+    operation_id: str
+    reason: str
+    dry_run: bool
+    rate: int
+    maximum: int
+    def __init__(self, filter: _Optional[_Union[EntryFilter, _Mapping]] = ..., operation_id: _Optional[str] = ..., reason: _Optional[str] = ..., dry_run: bool = ..., rate: _Optional[int] = ..., maximum: _Optional[int] = ...) -> None: ...
+
+class ParkEntriesResponse(_message.Message):
+    __slots__ = ("outcomes", "changed", "refused", "at_most_left", "finished", "maximum_reached")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    AT_MOST_LEFT_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_REACHED_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[EntryOutcome]
+    changed: int
+    refused: int
+    at_most_left: int
+    finished: bool
+    maximum_reached: bool
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[EntryOutcome, _Mapping]]] = ..., changed: _Optional[int] = ..., refused: _Optional[int] = ..., at_most_left: _Optional[int] = ..., finished: bool = ..., maximum_reached: bool = ...) -> None: ...
+
+class ResolveEntriesRequest(_message.Message):
+    __slots__ = ("filter", "operation_id", "reason", "dry_run", "rate", "maximum", "state", "evidence")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    filter: EntryFilter
+    operation_id: str
+    reason: str
+    dry_run: bool
+    rate: int
+    maximum: int
+    state: _ledger_pb2.EntryState
+    evidence: str
+    def __init__(self, filter: _Optional[_Union[EntryFilter, _Mapping]] = ..., operation_id: _Optional[str] = ..., reason: _Optional[str] = ..., dry_run: bool = ..., rate: _Optional[int] = ..., maximum: _Optional[int] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., evidence: _Optional[str] = ...) -> None: ...
+
+class ResolveEntriesResponse(_message.Message):
+    __slots__ = ("outcomes", "changed", "refused", "at_most_left", "finished", "maximum_reached")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    AT_MOST_LEFT_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_REACHED_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[EntryOutcome]
+    changed: int
+    refused: int
+    at_most_left: int
+    finished: bool
+    maximum_reached: bool
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[EntryOutcome, _Mapping]]] = ..., changed: _Optional[int] = ..., refused: _Optional[int] = ..., at_most_left: _Optional[int] = ..., finished: bool = ..., maximum_reached: bool = ...) -> None: ...
+
+class EntryOutcome(_message.Message):
+    __slots__ = ("key", "state", "cause", "changed", "rejected", "effect_doubtful", "key_hash")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_DOUBTFUL_FIELD_NUMBER: _ClassVar[int]
+    KEY_HASH_FIELD_NUMBER: _ClassVar[int]
+    key: _ledger_pb2.EntryKey
+    state: _ledger_pb2.EntryState
+    cause: _ledger_pb2.ParkCause
+    changed: bool
+    rejected: _ledger_pb2.Rejected
+    effect_doubtful: bool
+    key_hash: str
+    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., changed: bool = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ..., effect_doubtful: bool = ..., key_hash: _Optional[str] = ...) -> None: ...
+
 class ImportEntriesRequest(_message.Message):
     __slots__ = ("operation_id", "reason", "entries")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -629,7 +759,7 @@ class ReconcileResult(_message.Message):
     def __init__(self, outcome: _Optional[_Union[ReconcileOutcome, str]] = ..., retry_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ...) -> None: ...
 
 class AuditEvent(_message.Message):
-    __slots__ = ("request_id", "at", "actor", "action", "consumer", "key_hash", "reason", "before_json", "after_json")
+    __slots__ = ("request_id", "at", "actor", "action", "consumer", "key_hash", "reason", "before_json", "after_json", "changes")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
@@ -639,6 +769,7 @@ class AuditEvent(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     BEFORE_JSON_FIELD_NUMBER: _ClassVar[int]
     AFTER_JSON_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     at: _timestamp_pb2.Timestamp
     actor: str
@@ -648,19 +779,38 @@ class AuditEvent(_message.Message):
     reason: str
     before_json: str
     after_json: str
-    def __init__(self, request_id: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., action: _Optional[str] = ..., consumer: _Optional[str] = ..., key_hash: _Optional[str] = ..., reason: _Optional[str] = ..., before_json: _Optional[str] = ..., after_json: _Optional[str] = ...) -> None: ...
+    changes: _containers.RepeatedCompositeFieldContainer[AuditChange]
+    def __init__(self, request_id: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., action: _Optional[str] = ..., consumer: _Optional[str] = ..., key_hash: _Optional[str] = ..., reason: _Optional[str] = ..., before_json: _Optional[str] = ..., after_json: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[AuditChange, _Mapping]]] = ...) -> None: ...
+
+class AuditChange(_message.Message):
+    __slots__ = ("path", "to")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    to: str
+    def __init__(self, path: _Optional[str] = ..., to: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ListAuditEventsRequest(_message.Message):
-    __slots__ = ("consumer", "key", "page_size", "page_token")
+    __slots__ = ("consumer", "key", "page_size", "page_token", "operation", "actions", "actor", "until")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     key: _ledger_pb2.EntryKey
     page_size: int
     page_token: str
-    def __init__(self, consumer: _Optional[str] = ..., key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    operation: str
+    actions: _containers.RepeatedScalarFieldContainer[str]
+    actor: str
+    until: _timestamp_pb2.Timestamp
+    def __init__(self, consumer: _Optional[str] = ..., key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., operation: _Optional[str] = ..., actions: _Optional[_Iterable[str]] = ..., actor: _Optional[str] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., **kwargs) -> None: ...
 
 class ListAuditEventsResponse(_message.Message):
     __slots__ = ("events", "next_page_token")

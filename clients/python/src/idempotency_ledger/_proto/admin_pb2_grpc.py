@@ -51,6 +51,11 @@ class AdminServiceStub(object):
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.SummarizeEntriesRequest.SerializeToString,
                 response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.SummarizeEntriesResponse.FromString,
                 )
+        self.GroupEntries = channel.unary_unary(
+                '/idempotency.ledger.v1.AdminService/GroupEntries',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GroupEntriesRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GroupEntriesResponse.FromString,
+                )
         self.RedriveEntry = channel.unary_unary(
                 '/idempotency.ledger.v1.AdminService/RedriveEntry',
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntryRequest.SerializeToString,
@@ -75,6 +80,16 @@ class AdminServiceStub(object):
                 '/idempotency.ledger.v1.AdminService/RedriveEntries',
                 request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntriesRequest.SerializeToString,
                 response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntriesResponse.FromString,
+                )
+        self.ParkEntries = channel.unary_stream(
+                '/idempotency.ledger.v1.AdminService/ParkEntries',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ParkEntriesRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ParkEntriesResponse.FromString,
+                )
+        self.ResolveEntries = channel.unary_stream(
+                '/idempotency.ledger.v1.AdminService/ResolveEntries',
+                request_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ResolveEntriesRequest.SerializeToString,
+                response_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ResolveEntriesResponse.FromString,
                 )
         self.ImportEntries = channel.stream_stream(
                 '/idempotency.ledger.v1.AdminService/ImportEntries',
@@ -204,6 +219,11 @@ class AdminServiceServicer(object):
         read for one page. Go on until next_page_token is empty. An entry that does not change while the pages are read
         is shown exactly once if it matches the filter; one that changes is shown once, or not at all.
 
+        Without a consumer it pages through the live entries of all consumers that are not COMPLETED, or are `doubled`: by the
+        names of the consumers, those of one consumer in the order of their creation. It needs the right on all consumers then.
+        One page reads at most 20 consumers that have such entries, and passes by at most 1,000 others. A consumer whose only
+        such entries were first claimed within the last minute may be left out.
+
         Its own errors: INVALID_FIELD (also for a page_token that this call with this filter and order did not
         give).
         """
@@ -219,6 +239,18 @@ class AdminServiceServicer(object):
         `estimated` is set.
 
         Its own errors: INVALID_FIELD (also for a page_token that this call with this request did not give).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GroupEntries(self, request, context):
+        """GroupEntries counts the entries that are not COMPLETED by consumer, state, cause and the first line of their last error,
+        to show how many things went wrong. It reads at most 10,000 entries, the newest of each consumer and state first, and of at
+        most 100 consumers; if there are more, `is_sample` is set. Without a consumer it needs the right on all consumers. Claims
+        that were first granted within the last minute may be left out.
+
+        Its own errors: none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -306,6 +338,26 @@ class AdminServiceServicer(object):
         ENTRY_NOT_FOUND; KEY_COLLISION; ENTRY_UNREADABLE; OVERLOADED (several callers change this entry);
         INTERNAL (see the log of the server). After DRAINING (another server answers), OVERLOADED (later),
         STORE_UNAVAILABLE (later) and OUTCOME_UNKNOWN (immediately) the same request goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ParkEntries(self, request, context):
+        """ParkEntries parks all entries that fit a filter: as RedriveEntries does its work, with ParkEntry for each entry. A claim that
+        is open keeps its token: its holder's Complete still counts.
+
+        Its own errors: those of RedriveEntries.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveEntries(self, request, context):
+        """ResolveEntries records the same outcome for all entries that fit a filter: as RedriveEntries does its work, with
+        ResolveEntry, never forced, for each entry. An entry that becomes COMPLETED has no result.
+
+        Its own errors: those of RedriveEntries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -422,7 +474,9 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAuditEvents(self, request, context):
-        """ListAuditEvents pages through what operators did, newest first. Events are kept for
+        """ListAuditEvents pages through what operators did, newest first. A page may have fewer events than requested, even none,
+        although there are more: with `actions`, `actor`, `from` or `until` at most 1,000 are read for one page. The events of one
+        operation are listed by their ids, in no order of time. Events are kept for
         `audit_retention` of the server's configuration, a year by default; the ids of requests whose
         events are gone are forgotten with them.
 
@@ -561,6 +615,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.SummarizeEntriesRequest.FromString,
                     response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.SummarizeEntriesResponse.SerializeToString,
             ),
+            'GroupEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.GroupEntries,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GroupEntriesRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.GroupEntriesResponse.SerializeToString,
+            ),
             'RedriveEntry': grpc.unary_unary_rpc_method_handler(
                     servicer.RedriveEntry,
                     request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntryRequest.FromString,
@@ -585,6 +644,16 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.RedriveEntries,
                     request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntriesRequest.FromString,
                     response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntriesResponse.SerializeToString,
+            ),
+            'ParkEntries': grpc.unary_stream_rpc_method_handler(
+                    servicer.ParkEntries,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ParkEntriesRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ParkEntriesResponse.SerializeToString,
+            ),
+            'ResolveEntries': grpc.unary_stream_rpc_method_handler(
+                    servicer.ResolveEntries,
+                    request_deserializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ResolveEntriesRequest.FromString,
+                    response_serializer=idempotency_dot_ledger_dot_v1_dot_admin__pb2.ResolveEntriesResponse.SerializeToString,
             ),
             'ImportEntries': grpc.stream_stream_rpc_method_handler(
                     servicer.ImportEntries,
@@ -762,6 +831,23 @@ class AdminService(object):
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
     @staticmethod
+    def GroupEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/idempotency.ledger.v1.AdminService/GroupEntries',
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.GroupEntriesRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.GroupEntriesResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
     def RedriveEntry(request,
             target,
             options=(),
@@ -843,6 +929,40 @@ class AdminService(object):
         return grpc.experimental.unary_stream(request, target, '/idempotency.ledger.v1.AdminService/RedriveEntries',
             idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntriesRequest.SerializeToString,
             idempotency_dot_ledger_dot_v1_dot_admin__pb2.RedriveEntriesResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ParkEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/idempotency.ledger.v1.AdminService/ParkEntries',
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.ParkEntriesRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.ParkEntriesResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ResolveEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/idempotency.ledger.v1.AdminService/ResolveEntries',
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.ResolveEntriesRequest.SerializeToString,
+            idempotency_dot_ledger_dot_v1_dot_admin__pb2.ResolveEntriesResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -1,5 +1,5 @@
-//! Redrives all entries that fit a filter: page by page, entry by entry, each with a separate audit event, no faster than
-//! requested, while the listener listens.
+//! Redrives, parks or resolves all entries that fit a filter: page by page, entry by entry, each with a separate audit event,
+//! no faster than requested, while the listener listens. Nothing is forced.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// An operator's request.
 #[derive(Clone, Debug)]
-pub struct RedriveOrder {
+pub struct BulkOrder {
     /// Which entries.
     pub filter: EntryFilter,
     /// The ages of these entries.
@@ -54,11 +54,13 @@ pub struct RedriveOrder {
     pub rate: u32,
     /// Maximum number of entries over all calls of the operation.
     pub maximum: i64,
-    /// Whether the next claims may bring other payloads.
-    pub drop_fingerprint: bool,
+    /// What is done with each entry: redrive, park or resolve.
+    pub action: Action,
+    /// How the operator knows what becomes of the entries; empty: not stated.
+    pub evidence: String,
 }
 
-impl RedriveOrder {
+impl BulkOrder {
     fn begin(&self) -> StartOperation {
         StartOperation {
             operation_id: self.operation_id.clone(),
@@ -66,6 +68,7 @@ impl RedriveOrder {
             actor: self.actor.clone(),
             reason: self.reason.clone(),
             consumer: self.filter.consumer.clone(),
+            action: self.action.clone(),
             asked: self.asked.clone(),
         }
     }
@@ -73,14 +76,14 @@ impl RedriveOrder {
 
 /// The outcome of one entry.
 #[derive(Clone, Debug)]
-pub struct RedriveOutcome {
+pub struct BulkOutcome {
     /// The hash of its key.
     pub key_hash: KeyHash,
     /// The key; `None` if the entry cannot be read.
     pub key: Option<Key>,
     /// The state before; `None` if the entry cannot be read.
     pub state: Option<State>,
-    /// Why it was not redriven; `None` if it was.
+    /// Why it was not changed; `None` if it was.
     pub rejected: Option<Rejection>,
     /// Its effect may have happened.
     pub effect_doubtful: bool,
@@ -88,14 +91,14 @@ pub struct RedriveOutcome {
 
 /// The progress of the operation.
 #[derive(Clone, Debug, Default)]
-pub struct RedriveProgress {
+pub struct BulkProgress {
     /// The outcomes since the last report.
-    pub outcomes: Vec<RedriveOutcome>,
-    /// Number of entries redriven by the operation, by earlier calls too.
-    pub redriven: i64,
+    pub outcomes: Vec<BulkOutcome>,
+    /// Number of entries changed by the operation, by earlier calls too.
+    pub changed: i64,
     /// Number of entries refused in this call.
     pub refused: i64,
-    /// Upper bound of the entries that can still be redriven.
+    /// Upper bound of the entries that can still be changed.
     pub at_most_left: i64,
     /// Whether the operation is finished.
     pub finished: bool,
@@ -104,16 +107,16 @@ pub struct RedriveProgress {
 }
 
 /// What the listener receives.
-pub type RedriveEvent = Result<RedriveProgress, Rejection>;
+pub type BulkEvent = Result<BulkProgress, Rejection>;
 
-/// Redrives all that fits, and reports its progress; ends when the receiver is dropped.
+/// Changes all that fits, and reports its progress; ends when the receiver is dropped.
 ///
 /// # Errors
 /// An operation id that was used for something else, too many concurrent operations, and errors of the store.
-pub async fn redrive_all(
+pub async fn change_all(
     operators: &Operators,
-    mut order: RedriveOrder,
-) -> Result<mpsc::Receiver<RedriveEvent>, Rejection> {
+    mut order: BulkOrder,
+) -> Result<mpsc::Receiver<BulkEvent>, Rejection> {
     let open = operators.open_operation(&order.actor, order.dry_run)?;
     let place = operators.place(&open).await?;
     // May fail: it only shows how much is left.
@@ -132,12 +135,12 @@ pub async fn redrive_all(
     }
     drop(place);
     let (tell, reports) = mpsc::channel(TOLD_MAX);
-    let redriven = began.as_ref().map_or(0, |began| began.done);
+    let changed = began.as_ref().map_or(0, |began| began.done);
     let run = Run {
         operators: operators.clone(),
         began: began.map(|began| began.at),
         standing,
-        progress: RedriveProgress { redriven, ..RedriveProgress::default() },
+        progress: BulkProgress { changed, ..BulkProgress::default() },
         told_at: Instant::now(),
         next_at: Instant::now(),
         tell,
@@ -169,15 +172,15 @@ struct Gone;
 struct Run {
     operators: Operators,
     open: OpenOperation,
-    order: RedriveOrder,
+    order: BulkOrder,
     /// When the operation began; `None` for a dry run.
     began: Option<StoreTime>,
     /// Number of entries in the states of the filter.
     standing: i64,
-    progress: RedriveProgress,
+    progress: BulkProgress,
     told_at: Instant,
     next_at: Instant,
-    tell: mpsc::Sender<RedriveEvent>,
+    tell: mpsc::Sender<BulkEvent>,
 }
 
 impl Run {
@@ -194,7 +197,7 @@ impl Run {
             if self.began.is_some() && !listed.rows.is_empty() {
                 // Another call of the operation may run concurrently: what it did counts.
                 let done = self.operators.begin(self.order.begin()).await?.done;
-                self.progress.redriven = done.max(self.progress.redriven);
+                self.progress.changed = done.max(self.progress.changed);
             }
             drop(place);
             for row in &listed.rows {
@@ -210,7 +213,7 @@ impl Run {
                 if self.began.is_some_and(|began| entry.updated_at > began) {
                     continue;
                 }
-                if self.progress.redriven >= self.order.maximum {
+                if self.progress.changed >= self.order.maximum {
                     self.progress.maximum_reached = true;
                     return self.end().await;
                 }
@@ -236,13 +239,10 @@ impl Run {
         self.operators.place(&self.open).await
     }
 
-    /// Redrives one entry. Returns whether it was redriven now, and not by an earlier call. The outer error ends the operation.
+    /// Changes one entry. Returns whether it was changed now, and not by an earlier call. The outer error ends the operation.
     async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<bool, Rejection>, Rejection> {
-        let change = Change {
-            expected_version: entry.version,
-            action: Action::Redrive { drop_fingerprint: self.order.drop_fingerprint, admit: false },
-            force: false,
-        };
+        let change =
+            Change { expected_version: entry.version, action: self.order.action.clone(), force: false };
         if self.began.is_none() {
             let policy = self.operators.policies_here().of(entry.key.consumer());
             let context = Context::at(reading, &policy, 1);
@@ -252,11 +252,11 @@ impl Run {
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
         let order = ChangeRequest {
             request_id: format!("{}/{}", self.order.operation_id, entry.key.hash().simple()),
-            // Without a version: what one call of the operation has redriven is not redriven by another one.
+            // Without a version: what one call of the operation has changed is not changed by another one.
             digest: self.order.digest,
             actor: self.order.actor.clone(),
             reason: self.order.reason.clone(),
-            evidence: String::new(),
+            evidence: self.order.evidence.clone(),
             key: entry.key.clone(),
             change,
         };
@@ -279,7 +279,7 @@ impl Run {
     async fn note(&mut self, entry: &Entry, done: Result<bool, Rejection>) -> Result<(), Gone> {
         let rejected = match done {
             Ok(true) => {
-                self.progress.redriven += 1;
+                self.progress.changed += 1;
                 None
             }
             // Counted before, by the call that did it.
@@ -289,7 +289,7 @@ impl Run {
                 Some(rejection)
             }
         };
-        self.add(RedriveOutcome {
+        self.add(BulkOutcome {
             key_hash: entry.key.hash(),
             key: Some(entry.key.clone()),
             state: Some(entry.state),
@@ -299,10 +299,10 @@ impl Run {
         .await
     }
 
-    /// An entry that cannot be read is refused like any other that cannot be redriven: left out, it would look redriven.
+    /// An entry that cannot be read is refused like any other that cannot be changed: left out, it would look changed.
     async fn note_unreadable(&mut self, unreadable: &UnreadableEntry) -> Result<(), Gone> {
         self.progress.refused += 1;
-        self.add(RedriveOutcome {
+        self.add(BulkOutcome {
             key_hash: unreadable.key,
             key: None,
             state: None,
@@ -312,7 +312,7 @@ impl Run {
         .await
     }
 
-    async fn add(&mut self, outcome: RedriveOutcome) -> Result<(), Gone> {
+    async fn add(&mut self, outcome: BulkOutcome) -> Result<(), Gone> {
         self.standing = (self.standing - 1).max(0);
         self.progress.outcomes.push(outcome);
         if self.progress.outcomes.len() >= PAGE || self.told_at.elapsed() >= TELL_EVERY {
@@ -322,8 +322,8 @@ impl Run {
     }
 
     async fn tell(&mut self) -> Result<(), Gone> {
-        let allowed = (self.order.maximum - self.progress.redriven).max(0);
-        let progress = RedriveProgress {
+        let allowed = (self.order.maximum - self.progress.changed).max(0);
+        let progress = BulkProgress {
             outcomes: std::mem::take(&mut self.progress.outcomes),
             at_most_left: if self.progress.finished { 0 } else { self.standing.min(allowed) },
             ..self.progress

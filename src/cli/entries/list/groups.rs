@@ -1,0 +1,130 @@
+//! `entries list --group-by error`: how many things went wrong, and what they are.
+
+use crate::cli::client::{Admin, Client};
+use crate::cli::consumer::{note_unknown, refused};
+use crate::cli::enums;
+use crate::cli::output::TextStyle;
+use crate::cli::problem::{Exit, Problem};
+use crate::cli::table::{Cell, Column, Table};
+use crate::cli::text::{clean, counted, name, rough};
+use crate::proto;
+
+/// The largest number of groups that a server returns.
+const GROUPS_MAX: usize = 1_000;
+const COLUMNS: [Column; 6] = [
+    Column::whole("COUNT"),
+    Column::name("CONSUMER"),
+    Column::whole("STATE").left_out(1),
+    Column::whole("CAUSE").left_out(3),
+    Column::whole("OLDEST").left_out(2),
+    Column::text("ERROR"),
+];
+
+pub(super) async fn run(
+    client: &Client,
+    admin: &mut Admin,
+    filter: proto::EntryFilter,
+    limit: usize,
+) -> Result<Exit, Problem> {
+    let consumer = filter.consumer.clone();
+    let maximum = if limit == 0 { GROUPS_MAX } else { limit.min(GROUPS_MAX) };
+    let maximum = i32::try_from(maximum).unwrap_or(i32::MAX);
+    let request = proto::GroupEntriesRequest { filter: Some(filter), maximum };
+    let answer = admin.group_entries(client.request(request)).await;
+    let answer = answer.map_err(|status| refused(&status, &consumer))?.into_inner();
+    let output = client.output;
+    if output.json() {
+        output.message("GroupEntriesResponse", &answer)?;
+        return Ok(Exit::Done);
+    }
+    if answer.groups.is_empty() {
+        output.note("no entry matches");
+        if !consumer.is_empty() {
+            note_unknown(client, admin, &consumer).await;
+        }
+    } else {
+        table(&answer).print(output)?;
+    }
+    for remark in remarks(&answer) {
+        output.note(&remark);
+    }
+    Ok(Exit::Done)
+}
+
+fn table(answer: &proto::GroupEntriesResponse) -> Table {
+    let mut table = Table::of(&COLUMNS);
+    let more = if answer.is_sample { "+" } else { "" };
+    for group in &answer.groups {
+        table.row(vec![
+            format!("{}{more}", group.count).into(),
+            name(&group.consumer).into(),
+            Cell::new(enums::state(group.state), enums::style(group.state, false)),
+            enums::cause(group.cause).into(),
+            group.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
+            if group.error.is_empty() {
+                Cell::new("-", TextStyle::Faint)
+            } else {
+                clean(&group.error).into()
+            },
+        ]);
+    }
+    table
+}
+
+/// What the groups do not show.
+fn remarks(answer: &proto::GroupEntriesResponse) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if answer.is_sample {
+        let read = counted(answer.looked_at, "entry of more was", "entries of more were");
+        remarks.push(format!("a sample: {read} read, the newest of each consumer and state"));
+    }
+    if answer.more_groups > 0 {
+        let groups = counted(answer.more_groups, "group is", "groups are");
+        remarks.push(format!("{groups} not shown: raise --limit, or 0 for {GROUPS_MAX}"));
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::output::Output;
+    use crate::cli::screens::check;
+    use crate::proto::{EntryGroup, EntryState, GroupEntriesResponse, ParkCause};
+
+    fn screen(answer: &GroupEntriesResponse, output: Output) -> Vec<String> {
+        let fitted = table(answer).fitted(output, output.width());
+        let note = fitted.note();
+        fitted.lines.into_iter().chain(note).chain(remarks(answer)).collect()
+    }
+
+    #[test]
+    fn group_screens_show_counts_and_errors() {
+        let group = |consumer: &str, cause: ParkCause, error: &str, count| EntryGroup {
+            consumer: consumer.into(),
+            state: EntryState::Parked.into(),
+            cause: cause.into(),
+            error: error.into(),
+            count,
+            oldest_age: Some(prost_types::Duration { seconds: 187_200, nanos: 0 }),
+        };
+        let error = "provider answered 502: upstream connect error or disconnect/reset before headers";
+        let answer = GroupEntriesResponse {
+            groups: vec![
+                group("payments", ParkCause::AttemptsExhausted, error, 9_120),
+                group("refunds-of-the-european-region", ParkCause::Consumer, "no such \u{1b}[31maccount", 30),
+                group("payments", ParkCause::EffectUnknown, "", 1),
+            ],
+            looked_at: 10_000,
+            is_sample: true,
+            more_groups: 1,
+            as_of: None,
+        };
+        check("groups", |output| screen(&answer, output));
+        let whole = GroupEntriesResponse { is_sample: false, more_groups: 0, ..answer };
+        let shown = screen(&whole, Output::plain());
+        assert_eq!(shown.len(), 4, "{shown:?}");
+        assert!(shown[1].starts_with("9120   payments "), "{shown:?}");
+        assert!(shown[2].ends_with("  no such \u{fffd}[31maccount"), "{shown:?}");
+    }
+}

@@ -1,0 +1,144 @@
+//! What of a summary needs a person: shown first, the worst at the top.
+
+use super::look::Look;
+use crate::cli::enums;
+use crate::cli::output::{Output, TextStyle};
+use crate::cli::table::wrapped_text;
+use crate::cli::text::{clean, counted, rough};
+use crate::proto::{ConsumerSummary, EntryState};
+
+/// A consumer is named up to this number of them; the tables below name all.
+const NAMED_MAX: usize = 5;
+
+/// The lines, or one line where nothing needs a person.
+pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
+    let consumers = &look.summary.consumers;
+    let mut needs = Vec::new();
+    let doubled = count(consumers, |one| one.doubled);
+    if doubled > 0 {
+        let text = counted(doubled, "effect may have happened twice", "effects may have happened twice");
+        needs.push((TextStyle::Bad, text, of(consumers, |one| one.doubled), "entries list --doubled"));
+    }
+    let parked = |one: &ConsumerSummary| in_state(one, EntryState::Parked);
+    if count(consumers, parked) > 0 {
+        let more = if at_least(consumers, EntryState::Parked) { "+" } else { "" };
+        let number = count(consumers, parked);
+        let noun = if number == 1 { "entry is" } else { "entries are" };
+        let text = format!("{number}{more} {noun} parked");
+        needs.push((
+            TextStyle::Bad,
+            text,
+            of(consumers, parked),
+            "entries list --state PARKED --group-by error",
+        ));
+    }
+    let expired = count(consumers, |one| one.expired);
+    if expired > 0 {
+        let longest = consumers.iter().filter_map(|one| one.longest_expired.as_ref()).map(|age| age.seconds);
+        let since = longest.max().map_or_else(String::new, |age| format!(", the longest for {}", rough(age)));
+        let text = format!("{}{since}", counted(expired, "claim is expired", "claims are expired"));
+        needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.expired), "entries list --expired"));
+    }
+    let near = count(consumers, |one| one.near_exhaustion);
+    if near > 0 {
+        let noun = counted(near, "entry has", "entries have");
+        let text = format!("{noun} at most one attempt left");
+        let command = "entries list --state FAILED_RETRYABLE";
+        needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.near_exhaustion), command));
+    }
+    let stopped = look.stopped();
+    if !stopped.is_empty() {
+        needs.push((TextStyle::Bad, "no new grants".to_owned(), stopped, "policy holds; policy list"));
+    }
+    if needs.is_empty() {
+        return vec![output.styled("nothing needs a person", TextStyle::Good)];
+    }
+    let mut lines = vec![output.styled("needs a person:", TextStyle::Strong)];
+    for (style, text, whose, command) in needs {
+        let line = format!("{text}: {whose} ({command})");
+        let room = output.width().map_or(usize::MAX, |width| width.saturating_sub(4));
+        for (nth, part) in wrapped_text(&line, room).iter().enumerate() {
+            let indent = if nth == 0 { "  " } else { "    " };
+            lines.push(format!("{indent}{}", output.styled(part, style)));
+        }
+    }
+    lines
+}
+
+fn count(consumers: &[ConsumerSummary], number: impl Fn(&ConsumerSummary) -> i64) -> i64 {
+    consumers.iter().map(number).sum()
+}
+
+fn in_state(consumer: &ConsumerSummary, state: EntryState) -> i64 {
+    consumer.states.iter().filter(|one| one.state() == state).map(|one| one.count).sum()
+}
+
+fn at_least(consumers: &[ConsumerSummary], state: EntryState) -> bool {
+    consumers.iter().flat_map(|one| &one.states).any(|one| one.state() == state && one.at_least)
+}
+
+/// The consumers with the largest numbers.
+fn of(consumers: &[ConsumerSummary], number: impl Fn(&ConsumerSummary) -> i64) -> String {
+    let mut with: Vec<(i64, String)> =
+        consumers.iter().map(|one| (number(one), name(one))).filter(|(number, _)| *number > 0).collect();
+    with.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    let more = with.len().saturating_sub(NAMED_MAX);
+    let named: Vec<String> =
+        with.iter().take(NAMED_MAX).map(|(number, name)| format!("{name} {number}")).collect();
+    listed(named, more)
+}
+
+/// A consumer, with its replay run.
+fn name(one: &ConsumerSummary) -> String {
+    match one.replay_run.as_str() {
+        "" => clean(&one.consumer),
+        run => format!("{} (replay run {})", clean(&one.consumer), clean(run)),
+    }
+}
+
+pub(super) fn listed(mut names: Vec<String>, more: usize) -> String {
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+impl Look {
+    /// The consumers that are granted nothing, and why.
+    fn stopped(&self) -> String {
+        let mut names: Vec<String> = self
+            .holds
+            .iter()
+            .map(|hold| {
+                if hold.all {
+                    "all consumers (held)".to_owned()
+                } else {
+                    format!("{}* (held)", clean(&hold.prefix))
+                }
+            })
+            .collect();
+        let mut disabled: Vec<&str> = self.disabled.iter().map(String::as_str).collect();
+        for one in &self.summary.consumers {
+            if one.disabled {
+                disabled.push(&one.consumer);
+            } else if self.holds.is_empty() && one.held_by.is_some() {
+                names.push(format!("{} (held)", clean(&one.consumer)));
+            }
+        }
+        disabled.sort_unstable();
+        disabled.dedup();
+        names.extend(disabled.iter().map(|name| format!("{} (disabled)", clean(name))));
+        let more = names.len().saturating_sub(NAMED_MAX);
+        names.truncate(NAMED_MAX);
+        listed(names, more)
+    }
+}
+
+/// The word of a state, for the line about what has changed.
+pub(super) fn word(state: i32, cause: i32) -> String {
+    if cause == 0 {
+        enums::state(state)
+    } else {
+        format!("{} ({})", enums::state(state), enums::cause(cause))
+    }
+}

@@ -1,0 +1,149 @@
+use super::*;
+use crate::cli::screens::{NOW, check};
+use crate::proto::{ConsumerSummary, EntryState, Hold, ParkCause, StateSummary, SummarizeEntriesResponse};
+
+#[allow(clippy::unnecessary_wraps, reason = "as messages have it")]
+fn age(seconds: i64) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration { seconds, nanos: 0 })
+}
+
+fn of(state: EntryState, count: i64) -> StateSummary {
+    StateSummary { state: state.into(), count, ..Default::default() }
+}
+
+fn one(consumer: &str, states: Vec<StateSummary>) -> ConsumerSummary {
+    ConsumerSummary { consumer: consumer.into(), states, ..Default::default() }
+}
+
+fn look(consumers: Vec<ConsumerSummary>) -> Look {
+    Look { summary: SummarizeEntriesResponse { consumers, ..Default::default() }, ..Look::default() }
+}
+
+#[test]
+fn summary_shows_estimates_bounds_stuck_and_held() {
+    let consumer = ConsumerSummary {
+        expired: 3,
+        longest_expired: age(61),
+        near_exhaustion: 1,
+        disabled: true,
+        doubled: 4,
+        ..one(
+            "pay\x1bments",
+            vec![
+                StateSummary { at_least: true, ..of(EntryState::Received, 0) },
+                StateSummary { at_least: true, ..of(EntryState::InProgress, 1_001) },
+                StateSummary { estimated: true, ..of(EntryState::Completed, 7) },
+                StateSummary {
+                    cause: ParkCause::EffectUnknown.into(),
+                    oldest_age: age(90_000),
+                    ..of(EntryState::Parked, 2)
+                },
+            ],
+        )
+    };
+    assert_eq!(
+        lines(Output::plain(), &look(vec![consumer]), None),
+        [
+            "needs a person:",
+            "  4 effects may have happened twice: pay\u{fffd}ments 4 (entries list --doubled)",
+            "  2 entries are parked: pay\u{fffd}ments 2 (entries list --state PARKED --group-by error)",
+            "  3 claims are expired, the longest for 1m: pay\u{fffd}ments 3 (entries list --expired)",
+            "  1 entry has at most one attempt left: pay\u{fffd}ments 1 (entries list --state FAILED_RETRYABLE)",
+            "  no new grants: pay\u{fffd}ments (disabled) (policy holds; policy list)",
+            "pay\u{fffd}ments  disabled: no new grants",
+            "  STATE        CAUSE           COUNT  OLDEST",
+            "  IN_PROGRESS  -               1001+  -",
+            "  COMPLETED    -               ~7     -",
+            "  PARKED       EFFECT_UNKNOWN  2      1d 1h",
+            "  expired claims: 3, the longest for 1m",
+            "  doubled effects: 4",
+            "  with at most one attempt left: 1",
+        ]
+    );
+}
+
+#[test]
+fn summary_of_nothing_says_so() {
+    assert_eq!(
+        lines(Output::plain(), &look(Vec::new()), None),
+        ["nothing needs a person", "there are no entries"]
+    );
+}
+
+#[test]
+fn held_consumers_without_entries_are_shown() {
+    let held = Look {
+        holds: vec![Hold { prefix: "team-a-".into(), ..Hold::default() }],
+        disabled: vec!["mail".into(), "mail".into()],
+        ..look(Vec::new())
+    };
+    let shown = lines(Output::plain(), &held, None);
+    assert_eq!(shown[1], "  no new grants: team-a-* (held), mail (disabled) (policy holds; policy list)");
+    let all = Look { holds: vec![Hold { all: true, ..Hold::default() }], ..look(Vec::new()) };
+    assert!(lines(Output::plain(), &all, None)[1].starts_with("  no new grants: all consumers (held) "));
+}
+
+/// Two consumers, of which one has a page of trouble.
+fn busy() -> Look {
+    let parked = |cause: ParkCause, count, seconds| StateSummary {
+        cause: cause.into(),
+        oldest_age: age(seconds),
+        ..of(EntryState::Parked, count)
+    };
+    let mut payments = one(
+        "payments",
+        vec![
+            StateSummary { estimated: true, ..of(EntryState::Completed, 101_731) },
+            parked(ParkCause::AttemptsExhausted, 1_000, 17),
+            parked(ParkCause::EffectUnknown, 30, 187_200),
+        ],
+    );
+    payments.doubled = 10;
+    payments.held_by = Some("pay".into());
+    let mut refunds = one("refunds-of-the-european-region", vec![parked(ParkCause::EffectUnknown, 2, 60)]);
+    refunds.doubled = 2;
+    refunds.expired = 3;
+    refunds.longest_expired = age(3_700);
+    let mut look = look(vec![payments, refunds]);
+    look.summary.as_of = Some(prost_types::Timestamp { seconds: NOW, nanos: 0 });
+    look.holds = vec![Hold { prefix: "pay".into(), ..Hold::default() }];
+    look
+}
+
+#[test]
+fn summary_screens_show_what_needs_a_person_first() {
+    check("summary", |output| lines(output, &busy(), None));
+    let shown = lines(Output::of_width(80), &busy(), None);
+    assert!(shown[2].starts_with("  12 effects may have happened twice: payments 10,"), "{shown:?}");
+    assert!(shown.contains(&"  PARKED     EFFECT_UNKNOWN      32       2d 4h".to_owned()), "{shown:?}");
+}
+
+#[test]
+fn second_look_names_what_has_changed() {
+    let (last, mut now) = (busy(), busy());
+    let line = |now: &Look| {
+        let lines = lines(Output::plain(), now, Some(&last));
+        lines
+            .into_iter()
+            .find_map(|line| line.strip_prefix("changed since the last look: ").map(str::to_owned))
+    };
+    assert_eq!(line(&now).as_deref(), Some("nothing"));
+    // An estimate is not compared: it moves by itself.
+    now.summary.consumers[0].states[0].count += 500;
+    assert_eq!(line(&now).as_deref(), Some("nothing"));
+    now.summary.consumers[0].states[1].count -= 3;
+    now.summary.consumers[0].doubled += 1;
+    now.summary.consumers[1].states.clear();
+    now.summary.consumers.push(one("shipping", vec![of(EntryState::FailedTerminal, 4)]));
+    assert_eq!(
+        line(&now).as_deref(),
+        Some(
+            "payments PARKED (ATTEMPTS_EXHAUSTED) -3, refunds-of-the-european-region PARKED (EFFECT_UNKNOWN) -2, \
+             shipping FAILED_TERMINAL +4, doubled effects +1"
+        )
+    );
+    assert_eq!(
+        lines(Output::plain(), &now, None).iter().filter(|line| line.contains("last look")).count(),
+        0
+    );
+}
