@@ -33,6 +33,9 @@ class Broker:
         """Starts the server; afterwards `url` is what a consumer needs."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """Ends what does not end with the process that was started."""
+
     def publish(self, events: list[Event]) -> None:
         """Sends them, and waits until they are stored."""
         raise NotImplementedError

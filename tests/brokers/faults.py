@@ -54,6 +54,7 @@ class Run:
         self.sinks = Sinks(running.path / "sinks.db")
         # Stays so for all connections: readers do not wait for writers.
         self.sinks.database.execute("PRAGMA journal_mode = WAL")
+        self.more: dict[str, str] = {}  # of the environment of consumers
         self.prepare()
         self.admin = admin_pb2_grpc.AdminServiceStub(grpc.insecure_channel(self.address))
         self.every = max(self.broker.every, *(each.starts for each in consumers))
@@ -72,7 +73,7 @@ class Run:
     def worker(self, place: int) -> subprocess.Popen:
         consumer = self.consumers[place]
         paths = (consumer.package / "src", ROOT / "examples/consumer", HERE / "consumers")
-        environment = {**os.environ, "LEDGER_PACKAGE": str(consumer.package), "BROKER_WAIT": f"{self.broker.wait:g}",
+        environment = {**os.environ, "LEDGER_PACKAGE": str(consumer.package), "BROKER_WAIT": f"{self.broker.wait:g}", **self.more,
                        "PYTHONPATH": os.pathsep.join(map(str, paths))}
         return self.running.start(
             "consumer", *consumer.command(), "--broker", self.broker.url, "--ledger", self.address,
@@ -132,13 +133,16 @@ class Run:
 
     def unfinished(self, messages: dict[str, str]) -> list[str]:
         def state(id: str) -> int:
-            key = pb.EntryKey(consumer="payments", source="shop", id=id)
             try:
-                return self.admin.GetEntry(admin_pb2.GetEntryRequest(key=key), timeout=5).entry.state
+                return self.entry(id).state
             except grpc.RpcError:
                 return pb.ENTRY_STATE_UNSPECIFIED
 
         return [id for id, kind in messages.items() if state(id) != FINAL[kind]]
+
+    def entry(self, id: str) -> admin_pb2.Entry:
+        key = pb.EntryKey(consumer="payments", source="shop", id=id)
+        return self.admin.GetEntry(admin_pb2.GetEntryRequest(key=key), timeout=5).entry
 
     def events(self, messages: dict[str, str], twice: int) -> list[Event]:
         """The messages in any order, some of them twice, and one without an id."""
@@ -171,8 +175,11 @@ class Run:
 
     def end(self) -> None:
         """Asks all consumers to stop, one after the other."""
-        for worker in self.workers:
-            self.stop(worker)
+        for place, worker in enumerate(self.workers):
+            try:
+                self.stop(worker)
+            except AssertionError as error:
+                raise AssertionError(f"{self.consumers[place].language}: {error}") from error
 
     def publish(self, events: list[Event]) -> None:
         """Publishes; in portions where the broker gives partitions to consumers, a killed one in the middle of each."""
@@ -180,7 +187,7 @@ class Run:
         for portion in portions[:-1]:
             before = self.begun()
             self.broker.publish(portion)
-            wait_for("an effect begins", lambda: self.begun() > before, seconds=60, every=0.02)
+            wait_for("an effect begins", lambda: self.begun() > before, seconds=120, every=0.02)
             self.kill(self.dice.randrange(len(self.workers)))
         if self.broker.restarts and len(events) >= RESTART:
             self.broker.kill()
@@ -232,6 +239,9 @@ def one(kind: type[Run], binary: str, broker: type[Broker], consumers: list[Cons
             wrong = run.wrong(messages)
         except AssertionError as error:
             wrong = [str(error)]
+        finally:
+            if run:
+                run.broker.end()
         languages = consumers[0].language if len(consumers) == 1 else f"{len(consumers)} languages"
         print(f"{broker.name:<10} {' '.join(filter(None, (languages, kind.name))):<12} {'ok' if not wrong else 'FAILED':<7} "
               f"{run.report(size) if run else 'not begun'}, seed {seed}, {time.monotonic() - began:.1f} s", flush=True)

@@ -21,9 +21,9 @@ class Kafka(Broker):
     """One node that is broker and controller. What it has stored outlives `kill`; `start` serves it again."""
 
     name, needs = "kafka", ("javac", "mvn")
-    # A group waits a second for each member that was killed before its partitions have an owner again.
-    every, portions, restarts = 1.5, 3, True
-    wait, divides = 1.0, True
+    # A group waits two seconds for each member that was killed before its partitions have an owner again.
+    every, portions, restarts = 2.5, 3, True
+    divides = True
     partitions = {"orders": 4, "orders.retry": 2, "orders.dead": 1}
 
     def _start(self) -> None:
@@ -44,7 +44,7 @@ class Kafka(Broker):
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", "log.dirs": data,
             # A node that was killed may register again as soon as its former session is over.
             "broker.session.timeout.ms": 6000, "broker.heartbeat.interval.ms": 1000,
-            # A group forms without a pause, and notices within a second that a consumer was killed.
+            # A group forms without a pause, and sessions may be short.
             "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 500,
             "auto.create.topics.enable": "false", "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1,
             "transaction.state.log.num.partitions": 1, "transaction.state.log.replication.factor": 1,

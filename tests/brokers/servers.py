@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -126,6 +128,11 @@ class RabbitMq(Broker):
 
         async with await aio_pika.connect(self.url) as connection:
             return await ask(await connection.channel(publisher_confirms=True))
+
+    def end(self) -> None:
+        """The script that was started is not the node."""
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int((self.running.path / "broker" / "pid").read_text()), signal.SIGKILL)
 
     async def _made(self, channel: Any) -> None:
         for queue in ("orders", "orders.dead"):
