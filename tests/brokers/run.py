@@ -2,13 +2,15 @@
 
     python tests/brokers/run.py --binary target/debug/idempotency-ledger
     python tests/brokers/run.py --broker redis --consumer python --size 1000 --seed 7
+    python tests/brokers/run.py --one-topic   consumers of all languages in one group: Kafka, NATS and RabbitMQ
     python tests/brokers/run.py --bugs        seeds each bug of bugs.toml, and sees a run fail
-    python tests/brokers/run.py --rotate      one of them, another with every commit
+    python tests/brokers/run.py --rotate      one run of any of these kinds, another with every commit
 
 Every consumer of tests/brokers/consumers is `LANGUAGE_BROKER.py`, or the folder `LANGUAGE/BROKER`, which `LANGUAGE/build PACKAGE` makes
 into `PACKAGE/build/brokers/BROKER`; `BROKER-retries` is that of `LANGUAGE-retries`. `bridge` is the program that POSTs messages to a
-handler in Python. Each message must have one effect in a sink that fences and in one that deduplicates; the dead letters must be the
-poisonous messages, and one without an id; nothing may be left.
+handler in Python, and the package for Rust has no adapter: its consumer does by itself what adapters do. Each message must have one
+effect in a sink that fences and in one that deduplicates; the dead letters must be the poisonous messages, and one without an id;
+nothing may be left.
 """
 
 from __future__ import annotations
@@ -25,29 +27,46 @@ from typing import NamedTuple
 
 from faults import HERE, ROOT, Run, one
 from languages import Consumer, build, consumers, package_of, plain
+from one_topic import OneTopic
 from servers import BROKERS
 
+KINDS: dict[str, type[Run]] = {"": Run, "one-topic": OneTopic}
+ONE_TOPIC = ("kafka", "nats", "rabbitmq")
 SIZE = 100
+# The broker whose groups divide a topic has the large run.
+ONE_TOPIC_SIZES = {"kafka": 100_000, "nats": 10_000, "rabbitmq": 10_000}
+ROTATED = 3  # languages of a rotated run with several: each of them is built
 
 
 class Chosen(NamedTuple):
     """One run."""
 
+    kind: str
     broker: str
     consumers: list[Consumer]
 
-    def made(self, binary: str, size: int, seed: int) -> bool:
-        return one(Run, binary, BROKERS[self.broker], self.consumers, size, seed)
+    def made(self, binary: str, size: int | None, seed: int) -> bool:
+        size = size or (ONE_TOPIC_SIZES[self.broker] if self.kind == "one-topic" else SIZE)
+        return one(KINDS[self.kind], binary, BROKERS[self.broker], self.consumers, size, seed)
 
 
 def chosen(options: argparse.Namespace) -> list[Chosen]:
     """The runs that are asked for."""
-    found = [Chosen(broker, [consumer]) for (language, broker), consumer in sorted(consumers().items())
-             if broker in (options.broker or BROKERS) and language in (options.consumer or [language])]
+    found = {(language, broker): consumer for (language, broker), consumer in consumers().items()
+             if broker in (options.broker or BROKERS) and language in (options.consumer or [language])}
+    ordered = sorted(found.items())
+    alone = [Chosen("", broker, [consumer]) for (_, broker), consumer in ordered]
+    together = {each: [consumer for (language, broker), consumer in ordered if broker == each and language == plain(language)]
+                for each in ONE_TOPIC}
+    runs = {"": alone, "one-topic": [Chosen("one-topic", broker, several) for broker, several in together.items() if several]}
     if not options.rotate:
-        return found
+        return runs[options.kind]
     commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [found[int(commits.stdout) % len(found)]]
+    number = int(commits.stdout)
+    everything = runs[""] + runs["one-topic"]
+    found_one = everything[number % len(everything)]
+    turned = [found_one.consumers[(number + each) % len(found_one.consumers)] for each in range(ROTATED)]
+    return [found_one._replace(consumers=sorted(turned)) if found_one.kind == "one-topic" else found_one]
 
 
 def bugs(binary: str, options: argparse.Namespace) -> bool:
@@ -55,8 +74,10 @@ def bugs(binary: str, options: argparse.Namespace) -> bool:
     unseen = []
     known = consumers()
     for bug in tomllib.loads((HERE / "bugs.toml").read_text(encoding="utf-8"))["bug"]:
-        language, broker = bug.get("consumer", "python"), bug["broker"]
+        language, broker, kind = bug.get("consumer", "python"), bug["broker"], bug.get("run", "")
         if broker not in (options.broker or BROKERS) or language not in (options.consumer or [language]):
+            continue
+        if options.kind and kind != options.kind:
             continue
         with tempfile.TemporaryDirectory(prefix="ledger-brokers-") as folder:
             package = pathlib.Path(folder, "package")
@@ -69,8 +90,11 @@ def bugs(binary: str, options: argparse.Namespace) -> bool:
             file.write_text(text.replace(bug["from"], bug["to"]), encoding="utf-8")
             print(f"{broker}, {language}: {bug['bug']}", flush=True)
             build(language, package)
-            run = Chosen(broker, [known[language, broker]._replace(package=package)])
-            if run.made(binary, options.size, options.seed):
+            run = [known[language, broker]._replace(package=package)]
+            if "with" in bug:
+                build(bug["with"], package_of(bug["with"]))
+                run.append(known[bug["with"], broker])
+            if Chosen(kind, broker, run).made(binary, options.size or SIZE, options.seed):
                 unseen.append(bug["bug"])
     for each in unseen:
         print(f"NOT SEEN: {each}")
@@ -82,14 +106,17 @@ def main() -> int:
     parser.add_argument("--binary", default=str(ROOT / "target/debug/idempotency-ledger"))
     parser.add_argument("--broker", action="append", choices=BROKERS, help="only this one; may be repeated")
     parser.add_argument("--consumer", action="append", help="only this language; may be repeated")
-    parser.add_argument("--size", type=int, default=SIZE, help="messages, 10 to 100000; a fifth of them is published twice")
+    parser.add_argument("--size", type=int, help="messages, 10 to 100000; a fifth of them is published twice [default: 100; with "
+                        "--one-topic 100000 on Kafka, 10000 on other brokers]")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
+    parser.add_argument("--one-topic", dest="kind", action="store_const", const="one-topic", default="",
+                        help="consumers of all languages in one group")
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs of the adapters")
-    parser.add_argument("--rotate", action="store_true", help="only one broker with one language: others with every commit")
+    parser.add_argument("--rotate", action="store_true", help="only one run of any kind: others with every commit")
     parser.add_argument("--needs", action="store_true", help="show the programs that the chosen brokers need")
     parser.add_argument("--languages", action="store_true", help="show the chosen languages")
     options = parser.parse_args()
-    if not 10 <= options.size <= 100_000:
+    if options.size is not None and not 10 <= options.size <= 100_000:
         parser.error("--size: must be 10 to 100000")
     runs = chosen(options)
     languages = sorted({plain(consumer.language) for run in runs for consumer in run.consumers})
