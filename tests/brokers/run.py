@@ -2,217 +2,82 @@
 
     python tests/brokers/run.py --binary target/debug/idempotency-ledger
     python tests/brokers/run.py --broker redis --consumer python --size 1000 --seed 7
+    python tests/brokers/run.py --one-topic   consumers of all languages in one group: Kafka, NATS and RabbitMQ
     python tests/brokers/run.py --bugs        seeds each bug of bugs.toml, and sees a run fail
-    python tests/brokers/run.py --rotate      one of them, another with every commit
+    python tests/brokers/run.py --rotate      one run of any of these kinds, another with every commit
 
 Every consumer of tests/brokers/consumers is `LANGUAGE_BROKER.py`, or the folder `LANGUAGE/BROKER`, which `LANGUAGE/build PACKAGE` makes
 into `PACKAGE/build/brokers/BROKER`; `BROKER-retries` is that of `LANGUAGE-retries`. `bridge` is the program that POSTs messages to a
-handler in Python. Each message must have one effect in a sink that
-fences and in one that deduplicates; the dead letters must be the poisonous messages, and one without an id; nothing may be left.
+handler in Python, and the package for Rust has no adapter: its consumer does by itself what adapters do. Each message must have one
+effect in a sink that fences and in one that deduplicates; the dead letters must be the poisonous messages, and one without an id;
+nothing may be left.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import pathlib
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
+from typing import NamedTuple
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "clients" / "python" / "src")]
-from running import Running, wait_for  # noqa: E402
-from servers import BROKERS  # noqa: E402
-from sinks import Sinks  # noqa: E402
+from faults import HERE, ROOT, Run, one
+from languages import Consumer, build, consumers, package_of, plain
+from one_topic import OneTopic
+from servers import BROKERS
 
-import grpc  # noqa: E402
-from idempotency_ledger._proto import admin_pb2, admin_pb2_grpc, ledger_pb2 as pb  # noqa: E402
-
-POLICIES = """
-[policy]
-lease = "1s"
-reclaim_grace = "200ms"
-max_attempts = 20
-backoff = { initial = "100ms", max = "500ms" }
-"""
-# A poisonous message uses up its attempts: fewer of them would park messages whose consumers were killed too often.
-CONSUMERS, POISON = 3, 2
-PATIENCE = 60  # seconds without another message that is finished: then some never will be
-RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
-# The package of each language, which a seeded bug copies.
-PACKAGES = {language: ROOT / "clients" / language for language in ("python", "go", "typescript", "java")}
-PACKAGES["bridge"] = PACKAGES["go"]
-# Seconds that a consumer of a language needs until it processes: one that is killed sooner has processed nothing.
-STARTS = {"java": 2.0}
-
-FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
+KINDS: dict[str, type[Run]] = {"": Run, "one-topic": OneTopic}
+ONE_TOPIC = ("kafka", "nats", "rabbitmq")
+SIZE = 100
+# The broker whose groups divide a topic has the large run.
+ONE_TOPIC_SIZES = {"kafka": 100_000, "nats": 10_000, "rabbitmq": 10_000}
+ROTATED = 3  # languages of a rotated run with several: each of them is built
 
 
-def package_of(language: str) -> pathlib.Path:
-    """The package of a language or of a variant of it, such as `go-retries`."""
-    return PACKAGES[language.partition("-")[0]]
+class Chosen(NamedTuple):
+    """One run."""
+
+    kind: str
+    broker: str
+    consumers: list[Consumer]
+
+    def made(self, binary: str, size: int | None, seed: int) -> bool:
+        size = size or (ONE_TOPIC_SIZES[self.broker] if self.kind == "one-topic" else SIZE)
+        return one(KINDS[self.kind], binary, BROKERS[self.broker], self.consumers, size, seed)
 
 
-class Run:
-    """One broker with the consumers of one language."""
-
-    def __init__(self, running: Running, broker, address: str, language: str, program: list[str], package: pathlib.Path,
-                 dice: random.Random) -> None:
-        self.running, self.broker, self.address, self.dice = running, broker, address, dice
-        self.program = [part.replace("{package}", str(package)) for part in program]
-        self.sinks = Sinks(running.path / "sinks.db")
-        self.admin = admin_pb2_grpc.AdminServiceStub(grpc.insecure_channel(address))
-        self.every = max(broker.every, STARTS.get(language.partition("-")[0], 0))
-        self.kills = self.stops = self.pauses = self.restarts = 0
-        self.environment = {**os.environ, "LEDGER_PACKAGE": str(package), "PYTHONPATH": os.pathsep.join(
-            map(str, (package / "src", ROOT / "examples/consumer", HERE / "consumers")))}
-        self.workers = [self.worker() for _ in range(CONSUMERS)]
-
-    def worker(self) -> subprocess.Popen:
-        return self.running.start(
-            "consumer", *self.program, "--broker", self.broker.url, "--ledger", self.address,
-            "--sinks", self.running.path / "sinks.db", environment=self.environment)
-
-    def harm(self, kill: bool = False) -> None:
-        """Kills, stops or pauses a consumer, and starts another one for it unless it goes on. `kill`: it is killed."""
-        place = self.dice.randrange(CONSUMERS)
-        victim = self.workers[place]
-        assert victim.poll() is None, f"a consumer ended by itself with {victim.returncode}: {self.said()}"
-        what = 0 if kill else self.dice.random()
-        if what < 0.6:
-            victim.kill()
-            victim.wait()
-            self.kills += 1
-        elif what < 0.8:
-            self.stop(victim)
-            self.stops += 1
-        else:
-            victim.send_signal(signal.SIGSTOP)
-            time.sleep(1.5)  # longer than lease and grace: others get what it holds
-            victim.send_signal(signal.SIGCONT)
-            self.pauses += 1
-            return
-        self.workers[place] = self.worker()
-
-    def stop(self, worker: subprocess.Popen) -> None:
-        """Asks a consumer to stop once it can be asked, and sees that it ends in good order."""
-        wait_for("a consumer consumes", lambda: f"{worker.pid} consumes" in self.running.log("consumer"))
-        worker.send_signal(signal.SIGTERM)
-        code = worker.wait(20)
-        assert code == 0, f"a consumer that was asked to stop ended with {code}: {self.said()}"
-
-    def begun(self) -> int:
-        """The number of effects that have begun, repeats included."""
-        return self.sinks.database.execute("SELECT count(*) FROM plain").fetchone()[0]
-
-    def said(self) -> str:
-        return self.running.log("consumer")[-3000:]
-
-    def unfinished(self, messages: dict[str, str]) -> list[str]:
-        def state(id: str) -> int:
-            key = pb.EntryKey(consumer="payments", source="shop", id=id)
-            try:
-                return self.admin.GetEntry(admin_pb2.GetEntryRequest(key=key), timeout=5).entry.state
-            except grpc.RpcError:
-                return pb.ENTRY_STATE_UNSPECIFIED
-
-        return [id for id, kind in messages.items() if state(id) != FINAL[kind]]
-
-    def play(self, size: int) -> dict[str, str]:
-        """Publishes, and harms consumers until nearly everything is done; then lets them finish."""
-        messages = {f"order-{number}": "payment" for number in range(size)}
-        messages.update({f"poison-{number}": "poison" for number in range(POISON)})
-        events = [{"specversion": "1.0", "id": id, "source": "shop", "type": kind} for id, kind in messages.items()]
-        # The very same body: a producer repeats itself.
-        events += self.dice.sample(events[:size], size // 5)
-        events.append({"type": "payment"})  # It has no id.
-        self.dice.shuffle(events)
-        self.publish(events)
-        left, changed = messages, time.monotonic()
-        while now := self.unfinished(left):
-            changed = time.monotonic() if len(now) < len(left) else changed
-            assert time.monotonic() < changed + PATIENCE, f"unfinished: {sorted(left)[:10]}: {self.said()}"
-            left = {id: messages[id] for id in now}
-            if sum(kind == "payment" for kind in left.values()) > size // 10:
-                time.sleep(self.every)
-                self.harm()
-            else:
-                time.sleep(0.5)
-        time.sleep(1)
-        for worker in self.workers:
-            self.stop(worker)
-        return messages
-
-    def publish(self, events: list[dict[str, str]]) -> None:
-        """Publishes; in portions where the broker gives partitions to consumers, a killed one in the middle of each."""
-        portions = [events[number::self.broker.portions] for number in range(self.broker.portions)]
-        for portion in portions[:-1]:
-            before = self.begun()
-            self.broker.publish(portion)
-            wait_for("an effect begins", lambda: self.begun() > before, seconds=60, every=0.02)
-            self.harm(kill=True)
-        if self.broker.restarts and len(events) >= RESTART:
-            self.broker.kill()
-            self.broker.start()
-            self.restarts += 1
-        self.broker.publish(portions[-1])
-
-    def finish(self) -> None:
-        """What was in flight when consumers were asked to stop is acknowledged by one that starts again."""
-        last = self.worker()
-        wait_for("everything is acknowledged", lambda: self.broker.left() == 0, seconds=60, every=0.5)
-        self.stop(last)
-        assert self.broker.left() == 0, "messages are left"
-
-    def wrong(self, messages: dict[str, str]) -> list[str]:
-        """What is not as it must be."""
-        found = []
-        for id, kind in messages.items():
-            counts = {sink: self.sinks.count(sink, id) for sink in Sinks.NAMES}
-            right = counts["fenced"] == counts["deduplicating"] == 1 <= counts["plain"] if kind == "payment" else not any(
-                counts.values())
-            found += [] if right else [f"{id} has the effects {counts}"]
-        dead = set(self.broker.dead())
-        wanted = {id for id, kind in messages.items() if kind == "poison"} | {None}
-        return found + ([] if dead == wanted else [f"the dead letters are {dead}, and must be {wanted}"])
+def chosen(options: argparse.Namespace) -> list[Chosen]:
+    """The runs that are asked for."""
+    found = {(language, broker): consumer for (language, broker), consumer in consumers().items()
+             if broker in (options.broker or BROKERS) and language in (options.consumer or [language])}
+    ordered = sorted(found.items())
+    alone = [Chosen("", broker, [consumer]) for (_, broker), consumer in ordered]
+    together = {each: [consumer for (language, broker), consumer in ordered if broker == each and language == plain(language)]
+                for each in ONE_TOPIC}
+    runs = {"": alone, "one-topic": [Chosen("one-topic", broker, several) for broker, several in together.items() if several]}
+    if not options.rotate:
+        return runs[options.kind]
+    commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    number = int(commits.stdout)
+    everything = runs[""] + runs["one-topic"]
+    found_one = everything[number % len(everything)]
+    turned = [found_one.consumers[(number + each) % len(found_one.consumers)] for each in range(ROTATED)]
+    return [found_one._replace(consumers=sorted(turned)) if found_one.kind == "one-topic" else found_one]
 
 
-def one(binary: str, broker: str, language: str, program: list[str], size: int, seed: int, package: pathlib.Path) -> bool:
-    """Runs one broker with one language; prints a line, and returns whether all was right."""
-    began = time.monotonic()
-    with Running() as running:
-        policies = running.path / "policies.toml"
-        policies.write_text(POLICIES)
-        _, address = running.serve(binary, None, "--config", policies)
-        run = Run(running, BROKERS[broker](running), address, language, program, package, random.Random(seed))
-        try:
-            messages = run.play(size)
-            run.finish()
-            wrong = run.wrong(messages)
-        except AssertionError as error:
-            wrong = [str(error)]
-        repeated = sum(run.sinks.count("plain", id) > 1 for id in messages) if not wrong else 0
-        print(f"{broker:<10} {language:<12} {'ok' if not wrong else 'FAILED':<7} {size} messages, {run.kills} kills, {run.stops} stops, "
-              f"{run.pauses} pauses, {run.restarts} restarts of the broker, {repeated} effects repeated and fenced, seed {seed}, "
-              f"{time.monotonic() - began:.1f} s", flush=True)
-        for each in wrong[:5]:
-            print(f"  {each}", flush=True)
-        return not wrong
-
-
-def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed: int) -> bool:
+def bugs(binary: str, options: argparse.Namespace) -> bool:
     """Seeds each bug into a copy of the package; true where each was seen."""
     unseen = []
+    known = consumers()
     for bug in tomllib.loads((HERE / "bugs.toml").read_text(encoding="utf-8"))["bug"]:
-        language = bug.get("consumer", "python")
-        if (language, bug["broker"]) not in chosen:
+        language, broker, kind = bug.get("consumer", "python"), bug["broker"], bug.get("run", "")
+        if broker not in (options.broker or BROKERS) or language not in (options.consumer or [language]):
+            continue
+        if options.kind and kind != options.kind:
             continue
         with tempfile.TemporaryDirectory(prefix="ledger-brokers-") as folder:
             package = pathlib.Path(folder, "package")
@@ -223,33 +88,17 @@ def bugs(binary: str, chosen: dict[tuple[str, str], list[str]], size: int, seed:
             if text.count(bug["from"]) != 1:
                 raise SystemExit(f"{bug['bug']}: {bug['file']} has its place {text.count(bug['from'])} times, not once")
             file.write_text(text.replace(bug["from"], bug["to"]), encoding="utf-8")
-            print(f"{bug['broker']}, {language}: {bug['bug']}", flush=True)
+            print(f"{broker}, {language}: {bug['bug']}", flush=True)
             build(language, package)
-            if one(binary, bug["broker"], language, chosen[language, bug["broker"]], size, seed, package):
+            run = [known[language, broker]._replace(package=package)]
+            if "with" in bug:
+                build(bug["with"], package_of(bug["with"]))
+                run.append(known[bug["with"], broker])
+            if Chosen(kind, broker, run).made(binary, options.size or SIZE, options.seed):
                 unseen.append(bug["bug"])
     for each in unseen:
         print(f"NOT SEEN: {each}")
     return not unseen
-
-
-def build(language: str, package: pathlib.Path) -> None:
-    """Builds the consumers of a language over its package, or a copy; those of Python need nothing."""
-    program = HERE / "consumers" / language.partition("-")[0] / "build"
-    if program.exists():
-        subprocess.run([program, package], check=True)
-
-
-def consumers() -> dict[tuple[str, str], list[str]]:
-    """The program of each language and broker."""
-    found = {}
-    for folder in sorted((HERE / "consumers").glob("*/*")):
-        broker, dash, variant = folder.name.partition("-")
-        if broker in BROKERS:
-            found[folder.parent.name + dash + variant, broker] = [f"{{package}}/build/brokers/{folder.name}"]
-    for file in sorted((HERE / "consumers").glob("*_*.py")):
-        language, broker = file.stem.split("_", 1)
-        found[language, broker] = [sys.executable, str(file)]
-    return found
 
 
 def main() -> int:
@@ -257,36 +106,34 @@ def main() -> int:
     parser.add_argument("--binary", default=str(ROOT / "target/debug/idempotency-ledger"))
     parser.add_argument("--broker", action="append", choices=BROKERS, help="only this one; may be repeated")
     parser.add_argument("--consumer", action="append", help="only this language; may be repeated")
-    parser.add_argument("--size", type=int, default=100, help="messages, 10 to 100000; a fifth of them is published twice")
+    parser.add_argument("--size", type=int, help="messages, 10 to 100000; a fifth of them is published twice [default: 100; with "
+                        "--one-topic 100000 on Kafka, 10000 on other brokers]")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
+    parser.add_argument("--one-topic", dest="kind", action="store_const", const="one-topic", default="",
+                        help="consumers of all languages in one group")
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs of the adapters")
-    parser.add_argument("--rotate", action="store_true", help="only one broker with one language: others with every commit")
+    parser.add_argument("--rotate", action="store_true", help="only one run of any kind: others with every commit")
     parser.add_argument("--needs", action="store_true", help="show the programs that the chosen brokers need")
     parser.add_argument("--languages", action="store_true", help="show the chosen languages")
     options = parser.parse_args()
-    if not 10 <= options.size <= 100_000:
+    if options.size is not None and not 10 <= options.size <= 100_000:
         parser.error("--size: must be 10 to 100000")
-    chosen = {names: program for names, program in consumers().items()
-              if names[1] in (options.broker or BROKERS) and names[0] in (options.consumer or [names[0]])}
-    if options.rotate:
-        commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-        names = sorted(chosen)[int(commits.stdout) % len(chosen)]
-        chosen = {names: chosen[names]}
+    runs = chosen(options)
+    languages = sorted({plain(consumer.language) for run in runs for consumer in run.consumers})
     if options.languages:
-        print("\n".join(sorted({language.partition("-")[0] for language, _ in chosen})))
+        print("\n".join(languages))
         return 0
-    needs = sorted({program for _, broker in chosen for program in BROKERS[broker].needs})
+    needs = sorted({program for run in runs for program in BROKERS[run.broker].needs})
     if options.needs:
         print("\n".join(needs))
         return 0
     if missing := [program for program in needs if not shutil.which(program)]:
         sys.exit(f"missing: {' '.join(missing)}; `tests/prove brokers` names the packages, and installs them as root")
     if options.bugs:
-        return 0 if bugs(options.binary, chosen, options.size, options.seed) else 1
-    for language in sorted({language.partition("-")[0] for language, _ in chosen}):
+        return 0 if bugs(options.binary, options) else 1
+    for language in languages:
         build(language, package_of(language))
-    results = [one(options.binary, broker, language, program, options.size, options.seed, package_of(language))
-               for (language, broker), program in chosen.items()]
+    results = [run.made(options.binary, options.size, options.seed) for run in runs]
     print(f"SUMMARY brokers: {len(results)} runs, {results.count(False)} failed")
     return 0 if results and all(results) else 1
 

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import base64
+import contextlib
 import json
 import os
-import pathlib
-import shutil
-import subprocess
+import signal
 import sys
-import uuid
 from typing import Any
 
-from running import ROOT, Running, free_port, wait_for
-
-STRUCTURED = "application/cloudevents+json"
-# Attributes of a structured event among its headers, the same for all messages: what counts is in the body.
-MISLEADING = {"id": "one", "source": "headers"}
-Event = dict[str, Any]
-
-
-class Broker:
-    """`needs`: its programs. `every`: seconds between two faults. `portions`: a consumer is killed after each but the last.
-
-    `restarts`: it can be killed and started again.
-    """
-
-    name, needs = "", ()
-    every, portions, restarts = 0.3, 1, False
+from broker import STRUCTURED, Broker, Event, misleading
+from kafka_server import Kafka
+from running import free_port, wait_for
 
 
 class Redis(Broker):
     name, needs = "redis", ("redis-server",)
 
-    def __init__(self, running: Running) -> None:
+    def _start(self) -> None:
         import redis
 
+        running = self.running
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         running.start("broker", "redis-server", "--port", self.port, "--bind", "127.0.0.1", "--dir", running.path,
@@ -68,8 +53,8 @@ class Redis(Broker):
 class Nats(Broker):
     name, needs = "nats", ("nats-server",)
 
-    def __init__(self, running: Running) -> None:
-        port = free_port()
+    def _start(self) -> None:
+        running, port = self.running, free_port()
         self.url = f"nats://127.0.0.1:{port}"
         running.start("broker", "nats-server", "-js", "-a", "127.0.0.1", "-p", port, "-sd", running.path / "broker")
         wait_for("NATS listens", lambda: "Server is ready" in running.log("broker"))
@@ -89,7 +74,7 @@ class Nats(Broker):
 
         await stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders"]))
         await stream.add_stream(StreamConfig(name="DEAD", subjects=["dead"]))
-        await stream.add_consumer("ORDERS", ConsumerConfig(durable_name="payments", ack_policy="explicit", ack_wait=2,
+        await stream.add_consumer("ORDERS", ConsumerConfig(durable_name="payments", ack_policy="explicit", ack_wait=self.wait,
                                                            max_deliver=-1))
 
     def publish(self, events: list[Event]) -> None:
@@ -119,8 +104,8 @@ class Nats(Broker):
 class RabbitMq(Broker):
     name, needs = "rabbitmq", ("rabbitmq-server",)
 
-    def __init__(self, running: Running) -> None:
-        port = free_port()
+    def _start(self) -> None:
+        running, port = self.running, free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{port}/"
         folder = running.path / "broker"
         folder.mkdir()
@@ -144,6 +129,11 @@ class RabbitMq(Broker):
 
         async with await aio_pika.connect(self.url) as connection:
             return await ask(await connection.channel(publisher_confirms=True))
+
+    def end(self) -> None:
+        """The script that was started is not the node."""
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int((self.running.path / "broker" / "pid").read_text()), signal.SIGKILL)
 
     async def _made(self, channel: Any) -> None:
         for queue in ("orders", "orders.dead"):
@@ -194,14 +184,13 @@ class RabbitMq(Broker):
 class Sqs(Broker):
     """The queue of dead letters is a FIFO queue: it refuses a copy without a group."""
 
-    name, needs = "sqs", ()
-    portions = 3
+    name, needs, portions = "sqs", (), 3
     names = ("orders", "dead.fifo")
 
-    def __init__(self, running: Running) -> None:
+    def _start(self) -> None:
         import boto3
 
-        port = free_port()
+        running, port = self.running, free_port()
         self.url = f"http://127.0.0.1:{port}"
         running.start("broker", sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", port)
         wait_for("the server of SQS listens", lambda: "Running on" in running.log("broker"), seconds=60)
@@ -237,143 +226,6 @@ class Sqs(Broker):
                 # A message that is received and not deleted holds up those of its group.
                 self.client.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return found
-
-
-class Kafka(Broker):
-    """One node that is broker and controller. What it has stored outlives `kill`; `start` serves it again."""
-
-    name, needs = "kafka", ("javac", "mvn")
-    # A group waits a second for each member that was killed before its partitions have an owner again.
-    every, portions, restarts = 1.5, 3, True
-    partitions = {"orders": 4, "orders.retry": 2, "orders.dead": 1}
-
-    def __init__(self, running: Running) -> None:
-        from confluent_kafka.admin import AdminClient, NewTopic
-
-        self.running = running
-        self.folder = running.path / "broker"
-        data = self.folder / "data"
-        data.mkdir(parents=True)
-        port, controller = free_port(), free_port()
-        self.url = f"127.0.0.1:{port}"
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # What `kafka-storage.sh format` writes, without a second JVM.
-        (data / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={cluster}\n")
-        properties = {
-            "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.url},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.url}", "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", "log.dirs": data,
-            # A node that was killed may register again as soon as its former session is over.
-            "broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 500,
-            # A group forms without a pause, and notices within a second that a consumer was killed.
-            "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 500,
-            "auto.create.topics.enable": "false", "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1,
-            "transaction.state.log.num.partitions": 1, "transaction.state.log.replication.factor": 1,
-            "transaction.state.log.min.isr": 1, "num.network.threads": 1, "num.io.threads": 2,
-            "log.cleaner.dedupe.buffer.size": 4 << 20,
-        }
-        (self.folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        self.start()
-        topics = [NewTopic(name, count, 1) for name, count in self.partitions.items()]
-        self.client = {"bootstrap.servers": self.url, "log_level": 3}
-        admin = AdminClient(self.client)
-        # A page makes its topics itself.
-        for made in admin.create_topics(topics).values() if topics else ():
-            made.result(30)
-
-    def start(self) -> None:
-        """Starts the node over what it has stored, and waits until it serves."""
-        ready = "Kafka Server started"
-        before = self.running.log("broker").count(ready) if (self.running.path / "broker.log").exists() else 0
-        # Few threads of the compiler and the collector: the consumers share the processors with it.
-        self.process = self.running.start(
-            "broker", java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(),
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
-            "kafka.Kafka", self.folder / "server.properties", cwd=self.folder)
-
-        def started() -> bool:
-            assert self.process.poll() is None, f"Kafka ended: {self.running.log('broker')[-3000:]}"
-            return self.running.log("broker").count(ready) > before
-
-        wait_for("Kafka serves", started, seconds=90)
-
-    def kill(self) -> None:
-        """Ends the node as a power cut of the process would: nothing is written any more."""
-        self.process.kill()
-        self.process.wait()
-
-    def publish(self, events: list[Event]) -> None:
-        from confluent_kafka import Producer
-
-        producer = Producer({**self.client, "acks": "all"})
-        failed: list[object] = []
-        for number, event in enumerate(events):
-            producer.produce("orders", json.dumps(event).encode(), partition=number % self.partitions["orders"],
-                             headers=[(name, value.encode()) for name, value in
-                                      {"content-type": STRUCTURED, **misleading("ce_")}.items()],
-                             on_delivery=lambda error, _: failed.append(error) if error else None)
-        assert producer.flush(60) == 0 and not failed, f"not published: {failed}"
-
-    def _places(self, *topics: str) -> list[Any]:
-        from confluent_kafka import TopicPartition
-
-        return [TopicPartition(topic, number) for topic in topics for number in range(self.partitions[topic])]
-
-    def _consumer(self, group: str) -> Any:
-        from confluent_kafka import Consumer
-
-        return Consumer({**self.client, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
-
-    def left(self) -> int:
-        group, count = self._consumer("payments"), 0
-        for place in group.committed(self._places("orders", "orders.retry"), timeout=30):
-            first, end = group.get_watermark_offsets(place, timeout=30)
-            # A partition of which nothing is committed has a negative offset.
-            count += end - max(place.offset, first)
-        group.close()
-        return count
-
-    def dead(self) -> list[str]:
-        inbox, found = self._consumer("dead"), []
-        places = self._places("orders.dead")
-        inbox.assign(places)
-        count = sum(inbox.get_watermark_offsets(place, timeout=30)[1] for place in places)
-        while len(found) < count:
-            message = inbox.poll(30)
-            assert message is not None and message.error() is None, f"a dead letter cannot be read: {message and message.error()}"
-            found.append(json.loads(message.value()).get("id"))
-        inbox.close()
-        return found
-
-
-def misleading(prefix: str) -> dict[str, str]:
-    """The attributes of MISLEADING as headers of a binding of CloudEvents."""
-    return {prefix + name: value for name, value in MISLEADING.items()}
-
-
-def java() -> str:
-    """The `java` of the JDK that tests/lib/clients/java.sh has chosen, else that of the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    return f"{home}/bin/java" if home else "java"
-
-
-def kafka_classpath() -> str:
-    """The jars of the server; Maven fetches those that are missing, and is asked again when the pom changes."""
-    pom = pathlib.Path(__file__).resolve().parent / "kafka" / "pom.xml"
-    cached = ROOT / "target" / "brokers" / "kafka"
-    stamp, classpath = cached / "pom.xml", cached / "classpath"
-    if stamp.exists() and stamp.read_bytes() == pom.read_bytes():
-        found = classpath.read_text()
-        if all(pathlib.Path(jar).exists() for jar in found.split(os.pathsep)):
-            return found
-    cached.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mvn", "-B", "-q", "-Dstyle.color=never", "-f", str(pom), "dependency:build-classpath",
-                    f"-Dmdep.outputFile={classpath}"],
-                   check=True)
-    shutil.copyfile(pom, stamp)
-    return classpath.read_text()
 
 
 BROKERS = {broker.name: broker for broker in (Nats, Redis, RabbitMq, Sqs, Kafka)}

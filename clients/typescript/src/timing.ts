@@ -14,6 +14,13 @@ export async function sleep(duration: number, stop?: AbortSignal): Promise<void>
   });
 }
 
+/** Waits for work that does not reject, at most this number of milliseconds. */
+export async function within(most: number, work: Promise<unknown>): Promise<void> {
+  const over = new AbortController();
+  await Promise.race([work, sleep(most, over.signal)]);
+  over.abort();
+}
+
 /** Resolves where the signal is aborted. */
 export async function aborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;

@@ -29,6 +29,11 @@ def shutdown() -> Shutdown:
     return stop
 
 
+def wait() -> float:
+    """Seconds until the broker gives to another consumer what this one holds: its session, or the acknowledgement wait."""
+    return float(os.environ["BROKER_WAIT"])
+
+
 def connection(options: argparse.Namespace) -> Connection:
     return Connection(options.ledger)
 

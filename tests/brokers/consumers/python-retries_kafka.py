@@ -10,5 +10,5 @@ with Ledger("payments", handler.connection(options)) as ledger:
     TopicConsumer(
         ledger, {"bootstrap.servers": options.broker}, "orders",
         lambda claim, message: handler.paid(options, claim, message.value()),
-        consumer={"session.timeout.ms": 1000, "heartbeat.interval.ms": 250}, retries="orders.retry",
+        consumer={"session.timeout.ms": int(1000 * handler.wait()), "heartbeat.interval.ms": 250}, retries="orders.retry",
         concurrency=4).run(stop)

@@ -10,4 +10,4 @@ with Ledger("payments", handler.connection(options)) as ledger:
     TopicConsumer(
         ledger, {"bootstrap.servers": options.broker}, "orders",
         lambda claim, message: handler.paid(options, claim, message.value()),
-        consumer={"session.timeout.ms": 1000, "heartbeat.interval.ms": 250}, concurrency=4).run(stop)
+        consumer={"session.timeout.ms": int(1000 * handler.wait()), "heartbeat.interval.ms": 250}, concurrency=4).run(stop)

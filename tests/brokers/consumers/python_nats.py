@@ -21,7 +21,7 @@ async def main() -> None:
 
     broker = await nats.connect(options.broker)
     stream = broker.jetstream()
-    config = ConsumerConfig(ack_wait=2, max_deliver=-1)
+    config = ConsumerConfig(ack_wait=handler.wait(), max_deliver=-1)
     inbox = await stream.pull_subscribe("orders", durable="payments", config=config)
     await JetStreamConsumer(ledger, inbox, pay, dead_letter=to_subject(stream, "dead"), concurrency=4).run(stop)
     await ledger.close()

@@ -10,4 +10,4 @@ stop = handler.shutdown()
 with Ledger("payments", handler.connection(options)) as ledger:
     StreamConsumer(
         ledger, redis.Redis.from_url(options.broker), "orders",
-        lambda claim, fields: handler.paid(options, claim, fields[b"data"]), visibility=2, concurrency=4).run(stop)
+        lambda claim, fields: handler.paid(options, claim, fields[b"data"]), visibility=handler.wait(), concurrency=4).run(stop)

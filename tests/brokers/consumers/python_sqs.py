@@ -12,4 +12,4 @@ client = boto3.client("sqs", endpoint_url=options.broker, region_name="eu-centra
 queue, dead = (client.get_queue_url(QueueName=name)["QueueUrl"] for name in ("orders", "dead.fifo"))
 with Ledger("payments", handler.connection(options)) as ledger:
     SqsConsumer(ledger, client, queue, lambda claim, message: handler.paid(options, claim, message["Body"].encode()),
-                visibility=2, dead_letters=dead, concurrency=4).run(stop)
+                visibility=round(handler.wait()), dead_letters=dead, concurrency=4).run(stop)

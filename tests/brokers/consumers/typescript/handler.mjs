@@ -27,6 +27,9 @@ const database = new DatabaseSync(values.sinks);
 database.exec(`PRAGMA busy_timeout = 10000; ${SCHEMA}`);
 const write = (statement, ...given) => database.prepare(statement).run(...given).changes;
 
+/** Milliseconds until the broker gives to another consumer what this one holds: its session, or the acknowledgement wait. */
+export const waitMs = Math.round(1_000 * Number(process.env.BROKER_WAIT));
+
 /** Has the effect of a message. */
 export async function paid(claim, body) {
   const event = JSON.parse(Buffer.from(body).toString());

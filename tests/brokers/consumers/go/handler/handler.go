@@ -56,6 +56,13 @@ func Start() *Consumer {
 	return c
 }
 
+// Wait is the time until the broker gives to another consumer what this one holds: its session, or the acknowledgement wait.
+func Wait() time.Duration {
+	wait, err := time.ParseDuration(os.Getenv("BROKER_WAIT") + "s")
+	Done(err)
+	return wait
+}
+
 // Finish closes the client, and ends the process.
 func (c *Consumer) Finish() {
 	Done(c.Ledger.Close(context.Background()))

@@ -15,7 +15,7 @@ func Kafka(retry string) {
 	Done(kafkaledger.Consumer{
 		Ledger: c.Ledger, Topic: "orders", Retry: retry, Concurrency: 4,
 		Options: []kgo.Opt{
-			kgo.SeedBrokers(c.Broker), kgo.SessionTimeout(time.Second), kgo.HeartbeatInterval(250 * time.Millisecond),
+			kgo.SeedBrokers(c.Broker), kgo.SessionTimeout(Wait()), kgo.HeartbeatInterval(250 * time.Millisecond),
 		},
 		Handler: func(_ context.Context, claim *ledger.Claim, message *kgo.Record) ([]byte, error) {
 			return c.Pay(claim, message.Value)

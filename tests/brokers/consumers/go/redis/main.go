@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"brokers.example/consumers/handler"
 	"github.com/redis/go-redis/v9"
@@ -17,7 +16,7 @@ func main() {
 	handler.Done(err)
 	connection := redis.NewClient(options)
 	handler.Done(redisledger.Consumer{
-		Ledger: c.Ledger, Redis: connection, Stream: "orders", Visibility: 2 * time.Second, Concurrency: 4,
+		Ledger: c.Ledger, Redis: connection, Stream: "orders", Visibility: handler.Wait(), Concurrency: 4,
 		Handler: func(_ context.Context, claim *ledger.Claim, entry redis.XMessage) ([]byte, error) {
 			return c.Pay(claim, []byte(entry.Values["data"].(string)))
 		},

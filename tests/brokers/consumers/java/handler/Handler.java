@@ -53,6 +53,14 @@ public final class Handler {
     return options.get("broker");
   }
 
+  /**
+   * Milliseconds until the broker gives to another consumer what this one holds: the end of its
+   * session.
+   */
+  public String waitMs() {
+    return String.valueOf(Math.round(1000 * Double.parseDouble(System.getenv("BROKER_WAIT"))));
+  }
+
   public Ledger ledger() {
     return Ledger.builder("payments").endpoint(options.get("ledger")).build();
   }

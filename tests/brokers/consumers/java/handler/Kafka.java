@@ -20,7 +20,7 @@ public final class Kafka {
       Map<String, String> config =
           Map.of(
               "bootstrap.servers", handler.broker(),
-              "session.timeout.ms", "1000",
+              "session.timeout.ms", handler.waitMs(),
               "heartbeat.interval.ms", "250");
       new TopicConsumer(
               ledger, config, "orders", (claim, message) -> handler.pay(claim, message.value()))

@@ -2,7 +2,7 @@
 // A consumer of a queue that speaks the protocol of SQS.
 import { SqsConsumer } from '@idempotency-ledger/client/sqs';
 import { GetQueueUrlCommand, SQSClient } from '@aws-sdk/client-sqs';
-import { broker, ledger, paid, stop } from './handler.mjs';
+import { broker, ledger, paid, stop, waitMs } from './handler.mjs';
 
 const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
 const client = new SQSClient({ endpoint: broker, region: 'eu-central-1', credentials });
@@ -12,7 +12,7 @@ await new SqsConsumer({
   client,
   queue: await urlOf('orders'),
   handler: (claim, message) => paid(claim, Buffer.from(message.Body)),
-  visibilityMs: 2_000,
+  visibilityMs: waitMs,
   deadLetters: await urlOf('dead.fifo'),
   concurrency: 4,
 }).run(stop.signal);

@@ -1,0 +1,173 @@
+import type { Consumer, GroupAssignment } from '@platformatic/kafka' with { 'resolution-mode': 'import' };
+import { type FetchResponse, isLasting, reasonOf, responseOf } from './kafka-errors.js';
+import { type Changed, type KafkaMessage, Partition, type Partitions } from './kafka-partitions.js';
+import type { Pool } from './pool.js';
+
+const WAIT = 500; // milliseconds that a fetch waits for messages
+const FETCH_MAX = 4 << 20; // bytes of a fetch
+const PARTITION_MAX = 1 << 20; // bytes of a partition in a fetch
+const AGAIN = 1_000; // milliseconds until a fetch that was refused is tried again
+const CROWDED = 1_000; // messages that wait for a free slot; half of them must begin before more are fetched
+const EARLIEST = -2n;
+const READ_COMMITTED = 1;
+const [OUT_OF_RANGE, TRANSACTIONAL, CONTROL, ABORT] = [1, 0x10, 0x20, 0];
+
+type Records = FetchResponse['responses'][number]['partitions'][number];
+
+/**
+ * Fetches the messages of the assigned partitions. Its client is not the member of the group, since a fetch that waits would hold
+ * up the heartbeats of the same connection.
+ */
+export class Reader {
+  #crowded = false;
+
+  constructor(
+    private readonly client: Consumer,
+    private readonly topics: readonly string[],
+    private readonly partitions: Partitions,
+    private readonly pool: Pool,
+    private readonly changed: Changed,
+  ) {
+    client.topics.trackAll(...topics);
+    // A call that fails rejects as well.
+    client.on('error', () => undefined);
+  }
+
+  /** Fetches messages until the pool ends. */
+  async read(): Promise<void> {
+    while (!this.pool.ended) {
+      const all = this.partitions.all;
+      const waiting = all.reduce((sum, { waiting: each }) => sum + each, 0);
+      this.#crowded = waiting >= CROWDED || (this.#crowded && waiting > CROWDED / 2);
+      const wanted = this.#crowded ? [] : all.filter(({ blocked }) => !blocked);
+      try {
+        if (wanted.length === 0 || !(await this.#fetch(wanted))) await this.changed.wait(WAIT);
+      } catch (error) {
+        this.failed('messages cannot be read for now', error);
+        this.client.clearMetadata();
+        await this.pool.sleep(AGAIN);
+      }
+    }
+  }
+
+  /** Logs what is refused for now, and ends the run where a repeat would be refused as well. */
+  failed(what: string, error: unknown): void {
+    if (this.pool.ended) return;
+    if (isLasting(error)) this.pool.fail(error);
+    else this.pool.say(what, reasonOf(error));
+  }
+
+  /** The assigned partitions, each at the offset that the group has committed, else at its first message. */
+  async positions(topics: GroupAssignment[]): Promise<Partition[]> {
+    const committed = await this.client.listCommittedOffsets({ topics });
+    const partitions = Object.fromEntries(topics.map(({ topic, partitions: numbers }) => [topic, numbers]));
+    const names = topics.map(({ topic }) => topic);
+    const first = await this.client.listOffsets({ topics: names, partitions, timestamp: EARLIEST });
+    return topics.flatMap(({ topic, partitions: numbers }) =>
+      numbers.map((number) => {
+        const known = committed.get(topic)?.[number] ?? -1n;
+        return new Partition(topic, number, known >= 0n ? known : (first.get(topic)?.[number] ?? 0n), known);
+      }),
+    );
+  }
+
+  /** Fetches from the leaders of the partitions; false if no leader is known. */
+  async #fetch(wanted: Partition[]): Promise<boolean> {
+    const metadata = await this.client.metadata({ topics: [...this.topics] });
+    const nodes = new Map<number, Map<string, Partition[]>>();
+    for (const partition of wanted) {
+      const known = metadata.topics.get(partition.topic);
+      const leader = known?.partitions[partition.number]?.leader ?? -1;
+      if (!known || leader < 0) continue;
+      const asked = nodes.get(leader) ?? new Map<string, Partition[]>();
+      nodes.set(leader, asked.set(known.id, [...(asked.get(known.id) ?? []), partition]));
+    }
+    await Promise.all([...nodes].map(([node, asked]) => this.#fetchFrom(node, asked)));
+    return nodes.size > 0;
+  }
+
+  async #fetchFrom(node: number, asked: Map<string, Partition[]>): Promise<void> {
+    const topics = [...asked].map(([topicId, partitions]) => ({
+      topicId,
+      partitions: partitions.map(({ number, next }) => ({
+        partition: number,
+        fetchOffset: next,
+        partitionMaxBytes: PARTITION_MAX,
+        currentLeaderEpoch: -1,
+        lastFetchedEpoch: -1,
+      })),
+    }));
+    const limits = { minBytes: 1, maxBytes: FETCH_MAX, maxWaitTime: WAIT, isolationLevel: READ_COMMITTED };
+    let refused: unknown;
+    let response: FetchResponse | undefined;
+    try {
+      response = await this.client.fetch({ node, topics, ...limits });
+    } catch (error) {
+      // One partition is refused, and the others have messages.
+      response = responseOf(error);
+      refused = error;
+    }
+    for (const { topicId, partitions } of response?.responses ?? []) {
+      for (const found of partitions) {
+        const partition = asked.get(topicId)?.find(({ number }) => number === found.partitionIndex);
+        if (!partition || partition.gone) continue;
+        if (found.errorCode === 0) take(partition, found);
+        else if (found.errorCode === OUT_OF_RANGE) await this.#reset(partition);
+      }
+    }
+    this.changed.notify();
+    if (refused !== undefined) throw refused as Error;
+  }
+
+  /**
+   * Begins with the first message again: messages were deleted, or the topic was truncated or made again. The ledger recognises
+   * messages that were processed; what still runs of the former offsets is not committed.
+   */
+  async #reset(partition: Partition): Promise<void> {
+    const { topic, number } = partition;
+    const found = await this.client.listOffsets({
+      topics: [topic],
+      partitions: { [topic]: [number] },
+      timestamp: EARLIEST,
+    });
+    const first = found.get(topic)?.[number];
+    if (first === undefined || partition.gone) return;
+    const what = 'messages were deleted before they were read';
+    this.pool.say(what, `partition ${number} of ${topic} begins at its first message`);
+    partition.revoke();
+    this.partitions.add(new Partition(topic, number, first, -1n));
+  }
+}
+
+/** Enters the messages of a partition, without the markers of transactions and the messages of transactions that were aborted. */
+export function take(
+  partition: Partition,
+  { records, abortedTransactions }: Pick<Records, 'records' | 'abortedTransactions'>,
+): void {
+  const aborted = [...(abortedTransactions ?? [])].sort((a, b) => (a.firstOffset < b.firstOffset ? -1 : 1));
+  const open = new Set<bigint>();
+  for (const batch of records ?? []) {
+    const last = batch.firstOffset + BigInt(batch.lastOffsetDelta);
+    for (let each = aborted[0]; each && each.firstOffset <= last; each = aborted[0]) {
+      open.add(each.producerId);
+      aborted.shift();
+    }
+    if (batch.attributes & CONTROL) {
+      if (batch.records[0]?.key?.readInt16BE(2) === ABORT) open.delete(batch.producerId);
+    } else if (!(batch.attributes & TRANSACTIONAL && open.has(batch.producerId))) {
+      for (const record of batch.records) {
+        const offset = batch.firstOffset + BigInt(record.offsetDelta);
+        // A batch is sent whole, also where the fetch begins amid it.
+        if (offset < partition.next) continue;
+        const { key, value } = record;
+        const timestamp = batch.firstTimestamp + record.timestampDelta;
+        const headers = record.headers.map(([name, each]): KafkaMessage['headers'][number] => [
+          String(name ?? ''),
+          each,
+        ]);
+        partition.take({ topic: partition.topic, partition: partition.number, offset, timestamp, key, value, headers });
+      }
+    }
+    if (last >= partition.next) partition.next = last + 1n;
+  }
+}

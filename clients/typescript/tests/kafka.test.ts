@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import { test } from 'node:test';
+import { type KafkaMessage, NoId, TopicConsumer, named } from '../src/brokers/kafka.js';
+import { isError, isLasting, reasonOf } from '../src/brokers/kafka-errors.js';
+import { Partition, Partitions } from '../src/brokers/kafka-partitions.js';
+import { take } from '../src/brokers/kafka-reader.js';
+import { InvalidField, Ledger } from '../src/index.js';
+
+const message = (offset: number, headers: KafkaMessage['headers'] = []): KafkaMessage => ({
+  topic: 'orders',
+  partition: 0,
+  offset: BigInt(offset),
+  timestamp: 0n,
+  key: Buffer.from('key'),
+  value: Buffer.from('{}'),
+  headers,
+});
+
+test('name_is_that_of_the_event_else_topic_and_header', () => {
+  const nameOf = (headers: Record<string, string | Buffer>, last: KafkaMessage['headers'] = []) => {
+    const given = Object.entries(headers).map(([name, value]): [string, Buffer] => [name, Buffer.from(value)]);
+    const { key } = named('orders', message(1, [...given, ...last]));
+    return [key.source, key.id];
+  };
+  assert.deepEqual(nameOf({ id: '1' }), ['orders', '1']);
+  assert.deepEqual(nameOf({ id: '1', ce_id: '2', ce_source: 'shop' }), ['shop', '2']);
+  assert.throws(() => nameOf({}), NoId);
+  assert.throws(() => nameOf({ id: Buffer.of(0xff) }), NoId);
+  assert.throws(() => nameOf({ id: '1' }, [['id', Buffer.of(0xff)]]), NoId);
+});
+
+test('nothing_is_committed_past_a_hole', () => {
+  const partition = new Partition('orders', 0, 7n, 7n);
+  const taken = [7, 8, 10, 11].map((offset) => partition.take(message(offset))); // 9 is not a message.
+  for (const [at, done] of [
+    [1, 7n],
+    [2, 7n],
+    [0, 11n],
+    [3, 12n],
+  ] as const) {
+    partition.finish(taken[at] ?? assert.fail());
+    assert.equal(partition.done, done);
+  }
+});
+
+test('held_message_stops_its_partition', async () => {
+  const partition = new Partition('orders', 0, 1n, -1n);
+  partition.take(message(1));
+  partition.take(message(2));
+  const first = partition.begin() ?? assert.fail();
+  let woken = 0;
+  const wake = () => (woken += 1);
+  partition.hold(first, 20, wake);
+  assert.ok(partition.blocked);
+  assert.equal(partition.begin(), undefined);
+  await pause(60);
+  assert.equal(partition.begin(), first);
+  partition.hold(first, 0, wake); // It may be held again.
+  await pause(20);
+  assert.equal(woken, 2);
+  partition.finish(partition.begin() ?? assert.fail());
+  assert.ok(!partition.blocked);
+  assert.equal(partition.done, 2n);
+  assert.equal(partition.begin()?.message.offset, 2n);
+});
+
+test('revoked_partition_begins_nothing', async () => {
+  const partition = new Partition('orders', 0, 1n, -1n);
+  partition.take(message(1));
+  const begun = partition.begin() ?? assert.fail();
+  partition.take(message(2));
+  partition.hold(begun, 1, () => assert.fail('a revoked message is due'));
+  partition.revoke();
+  await pause(20);
+  assert.equal(partition.begin(), undefined);
+  assert.ok(partition.gone && partition.stopping.aborted);
+});
+
+test('partition_far_ahead_of_its_oldest_message_is_blocked', () => {
+  const partition = new Partition('orders', 0, 0n, -1n);
+  const all = Array.from({ length: 10_000 }, (_, offset) => partition.take(message(offset)));
+  assert.ok(partition.blocked);
+  partition.finish(all[0] ?? assert.fail());
+  assert.ok(!partition.blocked);
+});
+
+test('partition_that_begins_again_replaces_the_former_one', () => {
+  const partitions = new Partitions();
+  const [first, other, again] = [0, 1, 0].map((number) => new Partition('orders', number, 0n, -1n));
+  for (const each of [first, other, again]) partitions.add(each ?? assert.fail());
+  assert.deepEqual(partitions.all, [again, other]);
+  partitions.begun(again ?? assert.fail());
+  assert.deepEqual(partitions.all, [other, again]);
+  partitions.revoke();
+  assert.deepEqual(partitions.all, []);
+  assert.ok(again?.gone && other?.gone && !first?.gone);
+});
+
+type Batches = Parameters<typeof take>[1];
+const TRANSACTIONAL = 0x10;
+const MARKER = 0x30; // transactional, and a control batch
+
+/** A batch of a producer with these offsets; a marker has the type 0 (abort) or 1 (commit) in its key. */
+const batch = (producerId: bigint, attributes: number, offsets: number[], type = 0) => ({
+  producerId,
+  attributes,
+  firstOffset: BigInt(offsets[0] ?? 0),
+  firstTimestamp: 0n,
+  lastOffsetDelta: (offsets.at(-1) ?? 0) - (offsets[0] ?? 0),
+  records: offsets.map((offset) => ({
+    offsetDelta: offset - (offsets[0] ?? 0),
+    timestampDelta: 0n,
+    key: attributes === MARKER ? Buffer.of(0, 0, 0, type) : null,
+    value: Buffer.from('{}'),
+    headers: [],
+  })),
+});
+
+test('messages_of_aborted_transactions_and_markers_are_left_out', () => {
+  const partition = new Partition('orders', 0, 2n, -1n);
+  const [aborted, committed] = [7n, 8n];
+  take(partition, {
+    records: [
+      batch(-1n, 0, [1, 2]), // The fetch begins amid it.
+      batch(aborted, TRANSACTIONAL, [3]),
+      batch(committed, TRANSACTIONAL, [4]),
+      batch(aborted, MARKER, [5]),
+      batch(committed, MARKER, [6], 1),
+      batch(aborted, TRANSACTIONAL, [7]), // Its next transaction.
+      batch(aborted, MARKER, [8], 1),
+    ],
+    abortedTransactions: [{ producerId: aborted, firstOffset: 3n }],
+  } as unknown as Batches);
+  const begun: bigint[] = [];
+  for (let each = partition.begin(); each; each = partition.begin()) {
+    begun.push(each.message.offset);
+    partition.finish(each);
+  }
+  assert.deepEqual(begun, [2n, 4n, 7n]);
+  assert.equal(partition.done, 9n);
+});
+
+test('errors_of_the_protocol_are_found_in_those_that_they_are_made_of', () => {
+  const failed = (apiId: string) => ({ errors: [{ apiId }] });
+  assert.ok(isError(failed('REBALANCE_IN_PROGRESS'), 'REBALANCE_IN_PROGRESS'));
+  assert.ok(!isLasting(failed('REBALANCE_IN_PROGRESS')));
+  assert.ok(isLasting({ cause: failed('GROUP_AUTHORIZATION_FAILED') }));
+  assert.equal(reasonOf(failed('NOT_COORDINATOR')), 'NOT_COORDINATOR');
+});
+
+test('options_are_checked', () => {
+  const ledger = new Ledger({ consumer: 'c', endpoint: '127.0.0.1:1' });
+  const right = { ledger, kafka: { bootstrapBrokers: ['127.0.0.1:1'] }, topic: 'orders', handler: () => undefined };
+  new TopicConsumer(right);
+  for (const wrong of [{ topic: '' }, { kafka: {} }, { kafka: undefined }, { retries: '' }, { topics: 'orders' }]) {
+    assert.throws(() => new TopicConsumer({ ...right, ...(wrong as object) }), InvalidField);
+  }
+});
