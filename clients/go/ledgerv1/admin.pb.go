@@ -273,6 +273,149 @@ func (EntryOrder) EnumDescriptor() ([]byte, []int) {
 	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
+// EffectEvidence states what a row of ReconcileEntries proves.
+type EffectEvidence int32
+
+const (
+	// Not given: refused.
+	EffectEvidence_EFFECT_EVIDENCE_UNSPECIFIED EffectEvidence = 0
+	// A row of a guard table: it was committed together with the effect, and the table has at most one row for a key.
+	EffectEvidence_EFFECT_EVIDENCE_GUARD EffectEvidence = 1
+	// The beginning and the end of an effect, from a spool.
+	EffectEvidence_EFFECT_EVIDENCE_SPOOL EffectEvidence = 2
+	// The beginning of an effect without its end, from a spool: the effect may have happened.
+	EffectEvidence_EFFECT_EVIDENCE_SPOOL_UNFINISHED EffectEvidence = 3
+)
+
+// Enum value maps for EffectEvidence.
+var (
+	EffectEvidence_name = map[int32]string{
+		0: "EFFECT_EVIDENCE_UNSPECIFIED",
+		1: "EFFECT_EVIDENCE_GUARD",
+		2: "EFFECT_EVIDENCE_SPOOL",
+		3: "EFFECT_EVIDENCE_SPOOL_UNFINISHED",
+	}
+	EffectEvidence_value = map[string]int32{
+		"EFFECT_EVIDENCE_UNSPECIFIED":      0,
+		"EFFECT_EVIDENCE_GUARD":            1,
+		"EFFECT_EVIDENCE_SPOOL":            2,
+		"EFFECT_EVIDENCE_SPOOL_UNFINISHED": 3,
+	}
+)
+
+func (x EffectEvidence) Enum() *EffectEvidence {
+	p := new(EffectEvidence)
+	*p = x
+	return p
+}
+
+func (x EffectEvidence) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EffectEvidence) Descriptor() protoreflect.EnumDescriptor {
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[4].Descriptor()
+}
+
+func (EffectEvidence) Type() protoreflect.EnumType {
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[4]
+}
+
+func (x EffectEvidence) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EffectEvidence.Descriptor instead.
+func (EffectEvidence) EnumDescriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
+// ReconcileOutcome states what became of a row of ReconcileEntries.
+type ReconcileOutcome int32
+
+const (
+	// The row was refused: see `rejected`.
+	ReconcileOutcome_RECONCILE_OUTCOME_UNSPECIFIED ReconcileOutcome = 0
+	// There was no entry. It is stored as COMPLETED, as from the instant of the row.
+	ReconcileOutcome_RECONCILE_OUTCOME_COMPLETED ReconcileOutcome = 1
+	// The entry was open, and no lease was running. It is resolved as COMPLETED.
+	ReconcileOutcome_RECONCILE_OUTCOME_RESOLVED ReconcileOutcome = 2
+	// The effect may have happened. The entry is PARKED (EFFECT_UNKNOWN), whether there was one before or not.
+	ReconcileOutcome_RECONCILE_OUTCOME_PARKED ReconcileOutcome = 3
+	// The entry is COMPLETED, and a guard allows one effect. Nothing was changed.
+	ReconcileOutcome_RECONCILE_OUTCOME_CONFIRMED ReconcileOutcome = 4
+	// The entry was COMPLETED by something else than this row of a spool: the effect may have happened twice. The entry
+	// is marked `doubled`, and an alert is raised.
+	ReconcileOutcome_RECONCILE_OUTCOME_DOUBLED ReconcileOutcome = 5
+	// A lease is running, and its holder may be at work. Nothing was changed: send the row again after `retry_after`.
+	ReconcileOutcome_RECONCILE_OUTCOME_NOT_NOW ReconcileOutcome = 6
+	// The entry is FAILED_TERMINAL, and the row reports an effect. Nothing was changed: a person must look.
+	ReconcileOutcome_RECONCILE_OUTCOME_CONTRADICTS ReconcileOutcome = 7
+	// The entry has another fingerprint. Nothing was changed: a person must look.
+	ReconcileOutcome_RECONCILE_OUTCOME_MISMATCH ReconcileOutcome = 8
+	// The row was reconciled before. Nothing was changed.
+	ReconcileOutcome_RECONCILE_OUTCOME_KNOWN ReconcileOutcome = 9
+	// The key has no entry, and the retention of one would be over already. Nothing was stored.
+	ReconcileOutcome_RECONCILE_OUTCOME_RETENTION_OVER ReconcileOutcome = 10
+)
+
+// Enum value maps for ReconcileOutcome.
+var (
+	ReconcileOutcome_name = map[int32]string{
+		0:  "RECONCILE_OUTCOME_UNSPECIFIED",
+		1:  "RECONCILE_OUTCOME_COMPLETED",
+		2:  "RECONCILE_OUTCOME_RESOLVED",
+		3:  "RECONCILE_OUTCOME_PARKED",
+		4:  "RECONCILE_OUTCOME_CONFIRMED",
+		5:  "RECONCILE_OUTCOME_DOUBLED",
+		6:  "RECONCILE_OUTCOME_NOT_NOW",
+		7:  "RECONCILE_OUTCOME_CONTRADICTS",
+		8:  "RECONCILE_OUTCOME_MISMATCH",
+		9:  "RECONCILE_OUTCOME_KNOWN",
+		10: "RECONCILE_OUTCOME_RETENTION_OVER",
+	}
+	ReconcileOutcome_value = map[string]int32{
+		"RECONCILE_OUTCOME_UNSPECIFIED":    0,
+		"RECONCILE_OUTCOME_COMPLETED":      1,
+		"RECONCILE_OUTCOME_RESOLVED":       2,
+		"RECONCILE_OUTCOME_PARKED":         3,
+		"RECONCILE_OUTCOME_CONFIRMED":      4,
+		"RECONCILE_OUTCOME_DOUBLED":        5,
+		"RECONCILE_OUTCOME_NOT_NOW":        6,
+		"RECONCILE_OUTCOME_CONTRADICTS":    7,
+		"RECONCILE_OUTCOME_MISMATCH":       8,
+		"RECONCILE_OUTCOME_KNOWN":          9,
+		"RECONCILE_OUTCOME_RETENTION_OVER": 10,
+	}
+)
+
+func (x ReconcileOutcome) Enum() *ReconcileOutcome {
+	p := new(ReconcileOutcome)
+	*p = x
+	return p
+}
+
+func (x ReconcileOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReconcileOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[5].Descriptor()
+}
+
+func (ReconcileOutcome) Type() protoreflect.EnumType {
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[5]
+}
+
+func (x ReconcileOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReconcileOutcome.Descriptor instead.
+func (ReconcileOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
 // FingerprintMode states how fingerprints are treated.
 type FingerprintMode int32
 
@@ -314,11 +457,11 @@ func (x FingerprintMode) String() string {
 }
 
 func (FingerprintMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[4].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[6].Descriptor()
 }
 
 func (FingerprintMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[4]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[6]
 }
 
 func (x FingerprintMode) Number() protoreflect.EnumNumber {
@@ -327,7 +470,7 @@ func (x FingerprintMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FingerprintMode.Descriptor instead.
 func (FingerprintMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 // OccurredAtMode states whether a Claim must state when its message was made.
@@ -369,11 +512,11 @@ func (x OccurredAtMode) String() string {
 }
 
 func (OccurredAtMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[5].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[7].Descriptor()
 }
 
 func (OccurredAtMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[5]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[7]
 }
 
 func (x OccurredAtMode) Number() protoreflect.EnumNumber {
@@ -382,7 +525,7 @@ func (x OccurredAtMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OccurredAtMode.Descriptor instead.
 func (OccurredAtMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 // ReplayMode states which replay runs a consumer may have, and what a run is for.
@@ -426,11 +569,11 @@ func (x ReplayMode) String() string {
 }
 
 func (ReplayMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[6].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[8].Descriptor()
 }
 
 func (ReplayMode) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[6]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[8]
 }
 
 func (x ReplayMode) Number() protoreflect.EnumNumber {
@@ -439,7 +582,7 @@ func (x ReplayMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplayMode.Descriptor instead.
 func (ReplayMode) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 // PolicySource states where a policy comes from.
@@ -483,11 +626,11 @@ func (x PolicySource) String() string {
 }
 
 func (PolicySource) Descriptor() protoreflect.EnumDescriptor {
-	return file_idempotency_ledger_v1_admin_proto_enumTypes[7].Descriptor()
+	return file_idempotency_ledger_v1_admin_proto_enumTypes[9].Descriptor()
 }
 
 func (PolicySource) Type() protoreflect.EnumType {
-	return &file_idempotency_ledger_v1_admin_proto_enumTypes[7]
+	return &file_idempotency_ledger_v1_admin_proto_enumTypes[9]
 }
 
 func (x PolicySource) Number() protoreflect.EnumNumber {
@@ -496,7 +639,7 @@ func (x PolicySource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicySource.Descriptor instead.
 func (PolicySource) EnumDescriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 // Attempt is one claim of the past.
@@ -640,7 +783,7 @@ type Entry struct {
 	EffectStarted bool `protobuf:"varint,17,opt,name=effect_started,json=effectStarted,proto3" json:"effect_started,omitempty"`
 	// An earlier holder had announced its effect.
 	PriorEffectStarted bool `protobuf:"varint,18,opt,name=prior_effect_started,json=priorEffectStarted,proto3" json:"prior_effect_started,omitempty"`
-	// A lease ran out unsettled: it is not known whether there was an effect.
+	// A lease ran out unsettled, or a spool has a beginning without its end: it is not known whether there was an effect.
 	EffectUnknown bool `protobuf:"varint,19,opt,name=effect_unknown,json=effectUnknown,proto3" json:"effect_unknown,omitempty"`
 	// The last attempts before the present or last one, oldest first, ten at most.
 	History []*Attempt `protobuf:"bytes,20,rep,name=history,proto3" json:"history,omitempty"`
@@ -679,8 +822,8 @@ type Entry struct {
 	FingerprintUnpinned bool `protobuf:"varint,33,opt,name=fingerprint_unpinned,json=fingerprintUnpinned,proto3" json:"fingerprint_unpinned,omitempty"`
 	// How many attempts were marked as `reported_done`, each once, those included that `history` has forgotten.
 	SupersededCompletes int32 `protobuf:"varint,34,opt,name=superseded_completes,json=supersededCompletes,proto3" json:"superseded_completes,omitempty"`
-	// At least two claims have reported the effect as done, one of them by such a mark: it may have happened
-	// twice. The flag stays set whatever happens to the entry.
+	// At least two claims have reported the effect as done, one of them by such a mark, or ReconcileEntries found a row
+	// of a spool besides: it may have happened twice. The flag stays set whatever happens to the entry.
 	Doubled bool `protobuf:"varint,35,opt,name=doubled,proto3" json:"doubled,omitempty"`
 	// What the ledger keeps of the message.
 	MessageState MessageState `protobuf:"varint,36,opt,name=message_state,json=messageState,proto3,enum=idempotency.ledger.v1.MessageState" json:"message_state,omitempty"`
@@ -1263,10 +1406,11 @@ func (x *GetMessageResponse) GetStoredAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// EntryFilter selects entries of one consumer: those that match every field that is set.
+// EntryFilter selects entries: those that match every field that is set.
 type EntryFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The consumer. Required; at most 128 bytes.
+	// The consumer; at most 128 bytes. Required, except by ListEntries and GroupEntries: empty there means all consumers, and then
+	// `replay_run` must be empty, and `states` must not name COMPLETED.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// Only entries of this source. Empty: all.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
@@ -1287,7 +1431,16 @@ type EntryFilter struct {
 	// Only entries of this replay run, at most 64 bytes. Empty: only live ones.
 	ReplayRun string `protobuf:"bytes,9,opt,name=replay_run,json=replayRun,proto3" json:"replay_run,omitempty"`
 	// Only entries whose effect is `doubled`. They have an index: a page reads them alone.
-	Doubled       bool `protobuf:"varint,10,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	Doubled bool `protobuf:"varint,10,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	// Only entries whose present or last claim has this owner; at most 128 bytes. Empty: all. With it, and with the two fields
+	// below, `states` must not name COMPLETED; where it is empty, it means all other states. A server that does not know
+	// GroupEntries ignores these three fields.
+	Owner string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Only entries whose last error contains this text, compared byte by byte; at most 256 bytes. Empty: all.
+	ErrorContains string `protobuf:"bytes,12,opt,name=error_contains,json=errorContains,proto3" json:"error_contains,omitempty"`
+	// Only entries that were parked at most this long ago, up to 10,000 days, and still are. The first page fixes the instant that
+	// it means.
+	ParkedMaxAge  *durationpb.Duration `protobuf:"bytes,13,opt,name=parked_max_age,json=parkedMaxAge,proto3" json:"parked_max_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1392,7 +1545,28 @@ func (x *EntryFilter) GetDoubled() bool {
 	return false
 }
 
-// ListEntriesRequest selects entries of one consumer.
+func (x *EntryFilter) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *EntryFilter) GetErrorContains() string {
+	if x != nil {
+		return x.ErrorContains
+	}
+	return ""
+}
+
+func (x *EntryFilter) GetParkedMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.ParkedMaxAge
+	}
+	return nil
+}
+
+// ListEntriesRequest selects entries.
 type ListEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which entries. Required.
@@ -1477,7 +1651,7 @@ type ListEntriesResponse struct {
 	// `page_size`. An entry whose state or cause cannot be read is named whatever `states` and `causes` of the filter are.
 	Unreadable []*UnreadableEntry `protobuf:"bytes,3,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// When the last entry that was looked at was created: this page has all that fit among the entries up to there, in the
-	// order asked for. Unset where this was the last page.
+	// order asked for. Unset where this was the last page, and for all consumers.
 	LookedAtUntil *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=looked_at_until,json=lookedAtUntil,proto3" json:"looked_at_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1607,6 +1781,234 @@ func (x *UnreadableEntry) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// GroupEntriesRequest selects the entries that are counted.
+type GroupEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which entries. Required, though it may be empty; `states` must not name COMPLETED: empty, it means all other states.
+	Filter *EntryFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// How many groups to return at most: 1 to 1,000. Unset: 100.
+	Maximum       int32 `protobuf:"varint,2,opt,name=maximum,proto3" json:"maximum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupEntriesRequest) Reset() {
+	*x = GroupEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupEntriesRequest) ProtoMessage() {}
+
+func (x *GroupEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupEntriesRequest.ProtoReflect.Descriptor instead.
+func (*GroupEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GroupEntriesRequest) GetFilter() *EntryFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *GroupEntriesRequest) GetMaximum() int32 {
+	if x != nil {
+		return x.Maximum
+	}
+	return 0
+}
+
+// GroupEntriesResponse shows the groups.
+type GroupEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The groups, those with the most entries first.
+	Groups []*EntryGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// How many entries were read.
+	LookedAt int64 `protobuf:"varint,2,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
+	// There are more entries than were read: the counts are lower bounds, and groups may be missing.
+	IsSample bool `protobuf:"varint,3,opt,name=is_sample,json=isSample,proto3" json:"is_sample,omitempty"`
+	// How many more groups were found than are returned.
+	MoreGroups int64 `protobuf:"varint,4,opt,name=more_groups,json=moreGroups,proto3" json:"more_groups,omitempty"`
+	// The instant of the store's clock from which the ages are counted.
+	AsOf          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupEntriesResponse) Reset() {
+	*x = GroupEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupEntriesResponse) ProtoMessage() {}
+
+func (x *GroupEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupEntriesResponse.ProtoReflect.Descriptor instead.
+func (*GroupEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GroupEntriesResponse) GetGroups() []*EntryGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *GroupEntriesResponse) GetLookedAt() int64 {
+	if x != nil {
+		return x.LookedAt
+	}
+	return 0
+}
+
+func (x *GroupEntriesResponse) GetIsSample() bool {
+	if x != nil {
+		return x.IsSample
+	}
+	return false
+}
+
+func (x *GroupEntriesResponse) GetMoreGroups() int64 {
+	if x != nil {
+		return x.MoreGroups
+	}
+	return 0
+}
+
+func (x *GroupEntriesResponse) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
+// EntryGroup counts the entries of one consumer that are in the same state, for the same cause, with the same error.
+type EntryGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The consumer.
+	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	// The state.
+	State EntryState `protobuf:"varint,2,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	// The cause, if the state is PARKED.
+	Cause ParkCause `protobuf:"varint,3,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
+	// The first line of the last error, at most 200 characters of it. Empty: no error was given.
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// How many entries.
+	Count int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	// How long ago the oldest of them was created.
+	OldestAge     *durationpb.Duration `protobuf:"bytes,6,opt,name=oldest_age,json=oldestAge,proto3" json:"oldest_age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryGroup) Reset() {
+	*x = EntryGroup{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryGroup) ProtoMessage() {}
+
+func (x *EntryGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryGroup.ProtoReflect.Descriptor instead.
+func (*EntryGroup) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *EntryGroup) GetConsumer() string {
+	if x != nil {
+		return x.Consumer
+	}
+	return ""
+}
+
+func (x *EntryGroup) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+func (x *EntryGroup) GetCause() ParkCause {
+	if x != nil {
+		return x.Cause
+	}
+	return ParkCause_PARK_CAUSE_UNSPECIFIED
+}
+
+func (x *EntryGroup) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *EntryGroup) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *EntryGroup) GetOldestAge() *durationpb.Duration {
+	if x != nil {
+		return x.OldestAge
+	}
+	return nil
+}
+
 // SummarizeEntriesRequest names the consumers whose entries are counted.
 type SummarizeEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1625,7 +2027,7 @@ type SummarizeEntriesRequest struct {
 
 func (x *SummarizeEntriesRequest) Reset() {
 	*x = SummarizeEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +2039,7 @@ func (x *SummarizeEntriesRequest) String() string {
 func (*SummarizeEntriesRequest) ProtoMessage() {}
 
 func (x *SummarizeEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[11]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +2052,7 @@ func (x *SummarizeEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SummarizeEntriesRequest.ProtoReflect.Descriptor instead.
 func (*SummarizeEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SummarizeEntriesRequest) GetConsumer() string {
@@ -1696,7 +2098,7 @@ type SummarizeEntriesResponse struct {
 
 func (x *SummarizeEntriesResponse) Reset() {
 	*x = SummarizeEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +2110,7 @@ func (x *SummarizeEntriesResponse) String() string {
 func (*SummarizeEntriesResponse) ProtoMessage() {}
 
 func (x *SummarizeEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[12]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +2123,7 @@ func (x *SummarizeEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SummarizeEntriesResponse.ProtoReflect.Descriptor instead.
 func (*SummarizeEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SummarizeEntriesResponse) GetConsumers() []*ConsumerSummary {
@@ -1774,7 +2176,7 @@ type ConsumerSummary struct {
 
 func (x *ConsumerSummary) Reset() {
 	*x = ConsumerSummary{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +2188,7 @@ func (x *ConsumerSummary) String() string {
 func (*ConsumerSummary) ProtoMessage() {}
 
 func (x *ConsumerSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[13]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +2201,7 @@ func (x *ConsumerSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerSummary.ProtoReflect.Descriptor instead.
 func (*ConsumerSummary) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ConsumerSummary) GetConsumer() string {
@@ -1889,7 +2291,7 @@ type StateSummary struct {
 
 func (x *StateSummary) Reset() {
 	*x = StateSummary{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2303,7 @@ func (x *StateSummary) String() string {
 func (*StateSummary) ProtoMessage() {}
 
 func (x *StateSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[14]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2316,7 @@ func (x *StateSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateSummary.ProtoReflect.Descriptor instead.
 func (*StateSummary) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StateSummary) GetState() EntryState {
@@ -1985,7 +2387,7 @@ type RedriveEntryRequest struct {
 
 func (x *RedriveEntryRequest) Reset() {
 	*x = RedriveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2399,7 @@ func (x *RedriveEntryRequest) String() string {
 func (*RedriveEntryRequest) ProtoMessage() {}
 
 func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[15]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2412,7 @@ func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RedriveEntryRequest) GetKey() *EntryKey {
@@ -2075,7 +2477,7 @@ type RedriveEntryResponse struct {
 
 func (x *RedriveEntryResponse) Reset() {
 	*x = RedriveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2489,7 @@ func (x *RedriveEntryResponse) String() string {
 func (*RedriveEntryResponse) ProtoMessage() {}
 
 func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[16]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2502,7 @@ func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RedriveEntryResponse) GetEntry() *Entry {
@@ -2136,7 +2538,7 @@ type ParkEntryRequest struct {
 
 func (x *ParkEntryRequest) Reset() {
 	*x = ParkEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2550,7 @@ func (x *ParkEntryRequest) String() string {
 func (*ParkEntryRequest) ProtoMessage() {}
 
 func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2563,7 @@ func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryRequest.ProtoReflect.Descriptor instead.
 func (*ParkEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ParkEntryRequest) GetKey() *EntryKey {
@@ -2205,7 +2607,7 @@ type ParkEntryResponse struct {
 
 func (x *ParkEntryResponse) Reset() {
 	*x = ParkEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2619,7 @@ func (x *ParkEntryResponse) String() string {
 func (*ParkEntryResponse) ProtoMessage() {}
 
 func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2632,7 @@ func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryResponse.ProtoReflect.Descriptor instead.
 func (*ParkEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ParkEntryResponse) GetEntry() *Entry {
@@ -2275,7 +2677,7 @@ type ResolveEntryRequest struct {
 
 func (x *ResolveEntryRequest) Reset() {
 	*x = ResolveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2689,7 @@ func (x *ResolveEntryRequest) String() string {
 func (*ResolveEntryRequest) ProtoMessage() {}
 
 func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2702,7 @@ func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryRequest.ProtoReflect.Descriptor instead.
 func (*ResolveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResolveEntryRequest) GetKey() *EntryKey {
@@ -2372,7 +2774,7 @@ type ResolveEntryResponse struct {
 
 func (x *ResolveEntryResponse) Reset() {
 	*x = ResolveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +2786,7 @@ func (x *ResolveEntryResponse) String() string {
 func (*ResolveEntryResponse) ProtoMessage() {}
 
 func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +2799,7 @@ func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryResponse.ProtoReflect.Descriptor instead.
 func (*ResolveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveEntryResponse) GetEntry() *Entry {
@@ -2439,7 +2841,7 @@ type DeleteEntryRequest struct {
 
 func (x *DeleteEntryRequest) Reset() {
 	*x = DeleteEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2853,7 @@ func (x *DeleteEntryRequest) String() string {
 func (*DeleteEntryRequest) ProtoMessage() {}
 
 func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2866,7 @@ func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteEntryRequest) GetKey() *EntryKey {
@@ -2520,7 +2922,7 @@ type DeleteEntryResponse struct {
 
 func (x *DeleteEntryResponse) Reset() {
 	*x = DeleteEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2934,7 @@ func (x *DeleteEntryResponse) String() string {
 func (*DeleteEntryResponse) ProtoMessage() {}
 
 func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2947,7 @@ func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeleteEntryResponse) GetReplayed() bool {
@@ -2583,7 +2985,7 @@ type RedriveEntriesRequest struct {
 
 func (x *RedriveEntriesRequest) Reset() {
 	*x = RedriveEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2997,7 @@ func (x *RedriveEntriesRequest) String() string {
 func (*RedriveEntriesRequest) ProtoMessage() {}
 
 func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +3010,7 @@ func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RedriveEntriesRequest) GetFilter() *EntryFilter {
@@ -2682,7 +3084,7 @@ type RedriveEntriesResponse struct {
 
 func (x *RedriveEntriesResponse) Reset() {
 	*x = RedriveEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +3096,7 @@ func (x *RedriveEntriesResponse) String() string {
 func (*RedriveEntriesResponse) ProtoMessage() {}
 
 func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +3109,7 @@ func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RedriveEntriesResponse) GetOutcomes() []*RedriveOutcome {
@@ -2775,7 +3177,7 @@ type RedriveOutcome struct {
 
 func (x *RedriveOutcome) Reset() {
 	*x = RedriveOutcome{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +3189,7 @@ func (x *RedriveOutcome) String() string {
 func (*RedriveOutcome) ProtoMessage() {}
 
 func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +3202,7 @@ func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveOutcome.ProtoReflect.Descriptor instead.
 func (*RedriveOutcome) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RedriveOutcome) GetKey() *EntryKey {
@@ -2852,6 +3254,490 @@ func (x *RedriveOutcome) GetKeyHash() string {
 	return ""
 }
 
+// ParkEntriesRequest asks for many entries to wait.
+type ParkEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which entries. `states` must name at least one of RECEIVED, IN_PROGRESS and FAILED_RETRYABLE, and no other. Required.
+	Filter *EntryFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// An id of your own for this operation, as in RedriveEntriesRequest: 1 to 64 bytes without a slash. Required.
+	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Why, for the audit: 1 to 1,024 bytes. Required.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Change nothing, and report what would be done.
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The maximum number of entries per second: 1 to 1,000. Unset: 100.
+	Rate int32 `protobuf:"varint,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	// The maximum number of entries that the operation parks, including those of earlier calls: 1 to 1,000,000. Unset: 10,000.
+	// Where calls of one operation run concurrently, each except the first may exceed it by up to 100.
+	Maximum       int32 `protobuf:"varint,6,opt,name=maximum,proto3" json:"maximum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkEntriesRequest) Reset() {
+	*x = ParkEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkEntriesRequest) ProtoMessage() {}
+
+func (x *ParkEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkEntriesRequest.ProtoReflect.Descriptor instead.
+func (*ParkEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ParkEntriesRequest) GetFilter() *EntryFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ParkEntriesRequest) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *ParkEntriesRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ParkEntriesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ParkEntriesRequest) GetRate() int32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *ParkEntriesRequest) GetMaximum() int32 {
+	if x != nil {
+		return x.Maximum
+	}
+	return 0
+}
+
+// ParkEntriesResponse reports the progress of the operation; the last message of the stream has `finished` set.
+type ParkEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outcomes of the entries since the response before; at most 1,000.
+	Outcomes []*EntryOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// How many entries were parked by this operation, by earlier calls too. In a dry run: how many would be.
+	Changed int64 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many entries were refused in this call.
+	Refused int64 `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The maximum number of entries that the operation can still park, as in RedriveEntriesResponse.
+	AtMostLeft int64 `protobuf:"varint,4,opt,name=at_most_left,json=atMostLeft,proto3" json:"at_most_left,omitempty"`
+	// There is nothing more to do.
+	Finished bool `protobuf:"varint,5,opt,name=finished,proto3" json:"finished,omitempty"`
+	// It is finished because `maximum` is reached, though more entries may fit the filter.
+	MaximumReached bool `protobuf:"varint,6,opt,name=maximum_reached,json=maximumReached,proto3" json:"maximum_reached,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ParkEntriesResponse) Reset() {
+	*x = ParkEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkEntriesResponse) ProtoMessage() {}
+
+func (x *ParkEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkEntriesResponse.ProtoReflect.Descriptor instead.
+func (*ParkEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ParkEntriesResponse) GetOutcomes() []*EntryOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ParkEntriesResponse) GetChanged() int64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *ParkEntriesResponse) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *ParkEntriesResponse) GetAtMostLeft() int64 {
+	if x != nil {
+		return x.AtMostLeft
+	}
+	return 0
+}
+
+func (x *ParkEntriesResponse) GetFinished() bool {
+	if x != nil {
+		return x.Finished
+	}
+	return false
+}
+
+func (x *ParkEntriesResponse) GetMaximumReached() bool {
+	if x != nil {
+		return x.MaximumReached
+	}
+	return false
+}
+
+// ResolveEntriesRequest states the outcome of many messages.
+type ResolveEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which entries. `states` must name at least one, and not COMPLETED. Required.
+	Filter *EntryFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// An id of your own for this operation, as in RedriveEntriesRequest: 1 to 64 bytes without a slash. Required.
+	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Why, for the audit: 1 to 1,024 bytes. Required.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Change nothing, and report what would be done.
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The maximum number of entries per second: 1 to 1,000. Unset: 100.
+	Rate int32 `protobuf:"varint,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	// The maximum number of entries that the operation resolves, including those of earlier calls: 1 to 1,000,000. Unset:
+	// 10,000. Where calls of one operation run concurrently, each except the first may exceed it by up to 100.
+	Maximum int32 `protobuf:"varint,6,opt,name=maximum,proto3" json:"maximum,omitempty"`
+	// The outcome: ENTRY_STATE_COMPLETED, ENTRY_STATE_FAILED_TERMINAL or ENTRY_STATE_RECEIVED. Required.
+	State EntryState `protobuf:"varint,7,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	// How you know: as in ResolveEntryRequest, the same for all entries. At most 2 KiB; longer is truncated with a mark.
+	Evidence      string `protobuf:"bytes,8,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveEntriesRequest) Reset() {
+	*x = ResolveEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveEntriesRequest) ProtoMessage() {}
+
+func (x *ResolveEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveEntriesRequest.ProtoReflect.Descriptor instead.
+func (*ResolveEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ResolveEntriesRequest) GetFilter() *EntryFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ResolveEntriesRequest) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *ResolveEntriesRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResolveEntriesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ResolveEntriesRequest) GetRate() int32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *ResolveEntriesRequest) GetMaximum() int32 {
+	if x != nil {
+		return x.Maximum
+	}
+	return 0
+}
+
+func (x *ResolveEntriesRequest) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+func (x *ResolveEntriesRequest) GetEvidence() string {
+	if x != nil {
+		return x.Evidence
+	}
+	return ""
+}
+
+// ResolveEntriesResponse reports the progress of the operation; the last message of the stream has `finished` set.
+type ResolveEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outcomes of the entries since the response before; at most 1,000.
+	Outcomes []*EntryOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// How many entries were resolved by this operation, by earlier calls too. In a dry run: how many would be.
+	Changed int64 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many entries were refused in this call.
+	Refused int64 `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The maximum number of entries that the operation can still resolve, as in RedriveEntriesResponse.
+	AtMostLeft int64 `protobuf:"varint,4,opt,name=at_most_left,json=atMostLeft,proto3" json:"at_most_left,omitempty"`
+	// There is nothing more to do.
+	Finished bool `protobuf:"varint,5,opt,name=finished,proto3" json:"finished,omitempty"`
+	// It is finished because `maximum` is reached, though more entries may fit the filter.
+	MaximumReached bool `protobuf:"varint,6,opt,name=maximum_reached,json=maximumReached,proto3" json:"maximum_reached,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ResolveEntriesResponse) Reset() {
+	*x = ResolveEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveEntriesResponse) ProtoMessage() {}
+
+func (x *ResolveEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveEntriesResponse.ProtoReflect.Descriptor instead.
+func (*ResolveEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ResolveEntriesResponse) GetOutcomes() []*EntryOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ResolveEntriesResponse) GetChanged() int64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *ResolveEntriesResponse) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *ResolveEntriesResponse) GetAtMostLeft() int64 {
+	if x != nil {
+		return x.AtMostLeft
+	}
+	return 0
+}
+
+func (x *ResolveEntriesResponse) GetFinished() bool {
+	if x != nil {
+		return x.Finished
+	}
+	return false
+}
+
+func (x *ResolveEntriesResponse) GetMaximumReached() bool {
+	if x != nil {
+		return x.MaximumReached
+	}
+	return false
+}
+
+// EntryOutcome is the outcome of one entry of many.
+type EntryOutcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key. Unset: the entry cannot be read (`rejected` says ENTRY_UNREADABLE), and `key_hash` names it.
+	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The state that it was in. Unset where the entry cannot be read.
+	State EntryState `protobuf:"varint,2,opt,name=state,proto3,enum=idempotency.ledger.v1.EntryState" json:"state,omitempty"`
+	// The cause, if that state was PARKED.
+	Cause ParkCause `protobuf:"varint,3,opt,name=cause,proto3,enum=idempotency.ledger.v1.ParkCause" json:"cause,omitempty"`
+	// It was changed. In a dry run: it would be.
+	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Why it was not changed. VERSION_MISMATCH: it was changed meanwhile.
+	Rejected *Rejected `protobuf:"bytes,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	// Its effect may have happened: `Entry.effect_doubtful` of the entry as it was; also where the entry cannot be read.
+	EffectDoubtful bool `protobuf:"varint,6,opt,name=effect_doubtful,json=effectDoubtful,proto3" json:"effect_doubtful,omitempty"`
+	// The 128-bit hash of the key, as logs and audit events show it: a UUID.
+	KeyHash       string `protobuf:"bytes,7,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryOutcome) Reset() {
+	*x = EntryOutcome{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryOutcome) ProtoMessage() {}
+
+func (x *EntryOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryOutcome.ProtoReflect.Descriptor instead.
+func (*EntryOutcome) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *EntryOutcome) GetKey() *EntryKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *EntryOutcome) GetState() EntryState {
+	if x != nil {
+		return x.State
+	}
+	return EntryState_ENTRY_STATE_UNSPECIFIED
+}
+
+func (x *EntryOutcome) GetCause() ParkCause {
+	if x != nil {
+		return x.Cause
+	}
+	return ParkCause_PARK_CAUSE_UNSPECIFIED
+}
+
+func (x *EntryOutcome) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *EntryOutcome) GetRejected() *Rejected {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
+func (x *EntryOutcome) GetEffectDoubtful() bool {
+	if x != nil {
+		return x.EffectDoubtful
+	}
+	return false
+}
+
+func (x *EntryOutcome) GetKeyHash() string {
+	if x != nil {
+		return x.KeyHash
+	}
+	return ""
+}
+
 // ImportEntriesRequest is a part of an import.
 type ImportEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2869,7 +3755,7 @@ type ImportEntriesRequest struct {
 
 func (x *ImportEntriesRequest) Reset() {
 	*x = ImportEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2881,7 +3767,7 @@ func (x *ImportEntriesRequest) String() string {
 func (*ImportEntriesRequest) ProtoMessage() {}
 
 func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2894,7 +3780,7 @@ func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ImportEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ImportEntriesRequest) GetOperationId() string {
@@ -2936,7 +3822,7 @@ type ImportedEntry struct {
 
 func (x *ImportedEntry) Reset() {
 	*x = ImportedEntry{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2948,7 +3834,7 @@ func (x *ImportedEntry) String() string {
 func (*ImportedEntry) ProtoMessage() {}
 
 func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2961,7 +3847,7 @@ func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportedEntry.ProtoReflect.Descriptor instead.
 func (*ImportedEntry) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ImportedEntry) GetKey() *EntryKey {
@@ -3009,7 +3895,7 @@ type ImportEntriesResponse struct {
 
 func (x *ImportEntriesResponse) Reset() {
 	*x = ImportEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3907,7 @@ func (x *ImportEntriesResponse) String() string {
 func (*ImportEntriesResponse) ProtoMessage() {}
 
 func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3920,7 @@ func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ImportEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ImportEntriesResponse) GetStored() int64 {
@@ -3078,7 +3964,7 @@ type ImportRejection struct {
 
 func (x *ImportRejection) Reset() {
 	*x = ImportRejection{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3976,7 @@ func (x *ImportRejection) String() string {
 func (*ImportRejection) ProtoMessage() {}
 
 func (x *ImportRejection) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3989,7 @@ func (x *ImportRejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRejection.ProtoReflect.Descriptor instead.
 func (*ImportRejection) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ImportRejection) GetIndex() int32 {
@@ -3120,6 +4006,265 @@ func (x *ImportRejection) GetRejected() *Rejected {
 	return nil
 }
 
+// ReconcileEntriesRequest brings in a part of the rows of a guard table or a spool.
+type ReconcileEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, for the audit: 1 to 1,024 bytes. Required.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Decide, and change nothing. A dry run decides each row on the entry as it is now, and does not see what the rows of
+	// another dry run would change.
+	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The rows; at most 1,000, each key once. A second row of a key goes into the next request.
+	Rows          []*ReconcileRow `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileEntriesRequest) Reset() {
+	*x = ReconcileEntriesRequest{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileEntriesRequest) ProtoMessage() {}
+
+func (x *ReconcileEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileEntriesRequest.ProtoReflect.Descriptor instead.
+func (*ReconcileEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ReconcileEntriesRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ReconcileEntriesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ReconcileEntriesRequest) GetRows() []*ReconcileRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// ReconcileRow is an effect that happened, or may have happened, without a claim.
+type ReconcileRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key; its replay_run must be empty. Required.
+	Key *EntryKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// When the effect happened, by the clock of its consumer; of one without an end, when it began. The ledger reads it in
+	// microseconds. Key and instant identify the row. An instant later than the store's clock counts as now for the
+	// retention. Required.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// What the row proves. Required.
+	Evidence EffectEvidence `protobuf:"varint,3,opt,name=evidence,proto3,enum=idempotency.ledger.v1.EffectEvidence" json:"evidence,omitempty"`
+	// What later deliveries are answered; at most 16 KiB. Only of an effect that has ended.
+	Result []byte `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	// The digest of its payload, to compare with the entry's; at most 64 bytes: that of `ClaimRequest.fingerprint`.
+	Fingerprint   []byte `protobuf:"bytes,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileRow) Reset() {
+	*x = ReconcileRow{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileRow) ProtoMessage() {}
+
+func (x *ReconcileRow) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileRow.ProtoReflect.Descriptor instead.
+func (*ReconcileRow) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ReconcileRow) GetKey() *EntryKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ReconcileRow) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ReconcileRow) GetEvidence() EffectEvidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return EffectEvidence_EFFECT_EVIDENCE_UNSPECIFIED
+}
+
+func (x *ReconcileRow) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ReconcileRow) GetFingerprint() []byte {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+// ReconcileEntriesResponse answers the rows of one request: what was changed is stored for good.
+type ReconcileEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each row, in the same order; at most 1,000.
+	Results       []*ReconcileResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileEntriesResponse) Reset() {
+	*x = ReconcileEntriesResponse{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileEntriesResponse) ProtoMessage() {}
+
+func (x *ReconcileEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileEntriesResponse.ProtoReflect.Descriptor instead.
+func (*ReconcileEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ReconcileEntriesResponse) GetResults() []*ReconcileResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// ReconcileResult is what became of one row.
+type ReconcileResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outcome; unspecified where the row was refused.
+	Outcome ReconcileOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=idempotency.ledger.v1.ReconcileOutcome" json:"outcome,omitempty"`
+	// Of NOT_NOW: when lease and grace of the holder are over.
+	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// Why the row was refused. Unset: it was not.
+	Rejected      *Rejected `protobuf:"bytes,3,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileResult) Reset() {
+	*x = ReconcileResult{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileResult) ProtoMessage() {}
+
+func (x *ReconcileResult) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileResult.ProtoReflect.Descriptor instead.
+func (*ReconcileResult) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ReconcileResult) GetOutcome() ReconcileOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return ReconcileOutcome_RECONCILE_OUTCOME_UNSPECIFIED
+}
+
+func (x *ReconcileResult) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
+func (x *ReconcileResult) GetRejected() *Rejected {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
 // AuditEvent is something that an operator did.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3130,8 +4275,9 @@ type AuditEvent struct {
 	// The authenticated operator; `anonymous` where authentication is off.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// What: REDRIVE, PARK, RESOLVE_COMPLETED, RESOLVE_FAILED_TERMINAL, RESOLVE_RECEIVED, DELETE,
-	// REDRIVE_ENTRIES, IMPORT_ENTRIES, SET_POLICY, DELETE_POLICY, RAISE_TOKEN_OFFSET, HOLD_CONSUMERS, RESUME_CONSUMERS,
-	// CREATE_REPLAY_RUN, CLOSE_REPLAY_RUN.
+	// REDRIVE_ENTRIES, PARK_ENTRIES, RESOLVE_ENTRIES, IMPORT_ENTRIES, SET_POLICY, DELETE_POLICY, RAISE_TOKEN_OFFSET,
+	// HOLD_CONSUMERS, RESUME_CONSUMERS, CREATE_REPLAY_RUN, CLOSE_REPLAY_RUN, RECONCILE_COMPLETED, RECONCILE_PARKED,
+	// RECONCILE_DOUBLED, READ_MESSAGE.
 	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	// The consumer that it concerned. Empty: all, as a raise of the token offset does.
 	Consumer string `protobuf:"bytes,5,opt,name=consumer,proto3" json:"consumer,omitempty"`
@@ -3145,14 +4291,17 @@ type AuditEvent struct {
 	// The state after the change. Empty if there is none. A policy is written with its `version`, and with the
 	// `update_mask` of the request, where it had one. An entry is written with the `force` and the `evidence`
 	// of the request; after DELETE there are only these.
-	AfterJson     string `protobuf:"bytes,9,opt,name=after_json,json=afterJson,proto3" json:"after_json,omitempty"`
+	AfterJson string `protobuf:"bytes,9,opt,name=after_json,json=afterJson,proto3" json:"after_json,omitempty"`
+	// What was changed, from `before_json` and `after_json`, at most 22 values: of a policy its fields, as policy files have them;
+	// of an entry its state, cause, attempts and effect. Empty where the event changed nothing of them.
+	Changes       []*AuditChange `protobuf:"bytes,10,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +4313,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +4326,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AuditEvent) GetRequestId() string {
@@ -3243,6 +4392,78 @@ func (x *AuditEvent) GetAfterJson() string {
 	return ""
 }
 
+func (x *AuditEvent) GetChanges() []*AuditChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// AuditChange is a value that a change has replaced. Values are texts as policy files and commands take them: durations such as
+// `90s`, the bare words of enums, numbers, `true` and `false`.
+type AuditChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was changed, such as `state` or `backoff.max`.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Its value before. Empty: there was none, or it was not recorded.
+	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Its value after. Empty: there is none.
+	To            string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditChange) Reset() {
+	*x = AuditChange{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditChange) ProtoMessage() {}
+
+func (x *AuditChange) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
+func (*AuditChange) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *AuditChange) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *AuditChange) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AuditChange) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
 // ListAuditEventsRequest selects audit events.
 type ListAuditEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3255,14 +4476,25 @@ type ListAuditEventsRequest struct {
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Where to continue: the next_page_token of the page before, with the same filter. Empty: from the newest
 	// on.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only the events of this operation, a bulk change or an import, its own event included; at most 64 bytes. Only together with
+	// `consumer`. Empty: all.
+	Operation string `protobuf:"bytes,5,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Only events with one of these actions, such as PARK; at most 32, each at most 64 bytes. Empty: all.
+	Actions []string `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
+	// Only events of this actor, exactly; at most 512 bytes. Empty: all.
+	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Only events at this instant or later. Unset: all.
+	From *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
+	// Only events before this instant. Unset: all.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +4506,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +4519,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListAuditEventsRequest) GetConsumer() string {
@@ -3318,6 +4550,41 @@ func (x *ListAuditEventsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListAuditEventsRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *ListAuditEventsRequest) GetActions() []string {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *ListAuditEventsRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *ListAuditEventsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListAuditEventsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // ListAuditEventsResponse is a page of audit events.
 type ListAuditEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3331,7 +4598,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +4610,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +4623,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListAuditEventsResponse) GetEvents() []*AuditEvent {
@@ -3392,7 +4659,7 @@ type BackoffPolicy struct {
 
 func (x *BackoffPolicy) Reset() {
 	*x = BackoffPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3404,7 +4671,7 @@ func (x *BackoffPolicy) String() string {
 func (*BackoffPolicy) ProtoMessage() {}
 
 func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3417,7 +4684,7 @@ func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackoffPolicy.ProtoReflect.Descriptor instead.
 func (*BackoffPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *BackoffPolicy) GetInitial() *durationpb.Duration {
@@ -3516,7 +4783,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +4795,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +4808,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Policy) GetLease() *durationpb.Duration {
@@ -3724,7 +4991,7 @@ type ConsumerPolicy struct {
 
 func (x *ConsumerPolicy) Reset() {
 	*x = ConsumerPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +5003,7 @@ func (x *ConsumerPolicy) String() string {
 func (*ConsumerPolicy) ProtoMessage() {}
 
 func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +5016,7 @@ func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerPolicy.ProtoReflect.Descriptor instead.
 func (*ConsumerPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ConsumerPolicy) GetConsumer() string {
@@ -3812,7 +5079,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3824,7 +5091,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3837,7 +5104,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetPolicyRequest) GetConsumer() string {
@@ -3858,7 +5125,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +5137,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +5150,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -3906,7 +5173,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +5185,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +5198,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListPoliciesRequest) GetPageSize() int32 {
@@ -3961,7 +5228,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +5240,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +5253,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*ConsumerPolicy {
@@ -4029,7 +5296,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4041,7 +5308,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4054,7 +5321,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SetPolicyRequest) GetConsumer() string {
@@ -4123,7 +5390,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4135,7 +5402,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4148,7 +5415,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -4189,7 +5456,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4201,7 +5468,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4214,7 +5481,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -4256,7 +5523,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4268,7 +5535,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4281,7 +5548,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DeletePolicyRequest) GetConsumer() string {
@@ -4325,7 +5592,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4337,7 +5604,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4350,7 +5617,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DeletePolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -4388,7 +5655,7 @@ type PolicyVersion struct {
 
 func (x *PolicyVersion) Reset() {
 	*x = PolicyVersion{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +5667,7 @@ func (x *PolicyVersion) String() string {
 func (*PolicyVersion) ProtoMessage() {}
 
 func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +5680,7 @@ func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
 func (*PolicyVersion) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PolicyVersion) GetVersion() int32 {
@@ -4473,7 +5740,7 @@ type ListPolicyVersionsRequest struct {
 
 func (x *ListPolicyVersionsRequest) Reset() {
 	*x = ListPolicyVersionsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +5752,7 @@ func (x *ListPolicyVersionsRequest) String() string {
 func (*ListPolicyVersionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +5765,7 @@ func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListPolicyVersionsRequest) GetConsumer() string {
@@ -4535,7 +5802,7 @@ type ListPolicyVersionsResponse struct {
 
 func (x *ListPolicyVersionsResponse) Reset() {
 	*x = ListPolicyVersionsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4547,7 +5814,7 @@ func (x *ListPolicyVersionsResponse) String() string {
 func (*ListPolicyVersionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4560,7 +5827,7 @@ func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListPolicyVersionsResponse) GetVersions() []*PolicyVersion {
@@ -4586,7 +5853,7 @@ type GetRetentionStatusRequest struct {
 
 func (x *GetRetentionStatusRequest) Reset() {
 	*x = GetRetentionStatusRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4598,7 +5865,7 @@ func (x *GetRetentionStatusRequest) String() string {
 func (*GetRetentionStatusRequest) ProtoMessage() {}
 
 func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4611,7 +5878,7 @@ func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 // GetRetentionStatusResponse tells how the purge keeps up.
@@ -4637,7 +5904,7 @@ type GetRetentionStatusResponse struct {
 
 func (x *GetRetentionStatusResponse) Reset() {
 	*x = GetRetentionStatusResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4649,7 +5916,7 @@ func (x *GetRetentionStatusResponse) String() string {
 func (*GetRetentionStatusResponse) ProtoMessage() {}
 
 func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4662,7 +5929,7 @@ func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetRetentionStatusResponse) GetDue() int64 {
@@ -4728,7 +5995,7 @@ type PurgeWorker struct {
 
 func (x *PurgeWorker) Reset() {
 	*x = PurgeWorker{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4740,7 +6007,7 @@ func (x *PurgeWorker) String() string {
 func (*PurgeWorker) ProtoMessage() {}
 
 func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4753,7 +6020,7 @@ func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeWorker.ProtoReflect.Descriptor instead.
 func (*PurgeWorker) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PurgeWorker) GetReplica() string {
@@ -4821,7 +6088,7 @@ type RaiseTokenOffsetRequest struct {
 
 func (x *RaiseTokenOffsetRequest) Reset() {
 	*x = RaiseTokenOffsetRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4833,7 +6100,7 @@ func (x *RaiseTokenOffsetRequest) String() string {
 func (*RaiseTokenOffsetRequest) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4846,7 +6113,7 @@ func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RaiseTokenOffsetRequest) GetRequestId() string {
@@ -4912,7 +6179,7 @@ type RaiseTokenOffsetResponse struct {
 
 func (x *RaiseTokenOffsetResponse) Reset() {
 	*x = RaiseTokenOffsetResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4924,7 +6191,7 @@ func (x *RaiseTokenOffsetResponse) String() string {
 func (*RaiseTokenOffsetResponse) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4937,7 +6204,7 @@ func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RaiseTokenOffsetResponse) GetTokenOffset() *durationpb.Duration {
@@ -5019,7 +6286,7 @@ type ReplayRun struct {
 
 func (x *ReplayRun) Reset() {
 	*x = ReplayRun{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5031,7 +6298,7 @@ func (x *ReplayRun) String() string {
 func (*ReplayRun) ProtoMessage() {}
 
 func (x *ReplayRun) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5044,7 +6311,7 @@ func (x *ReplayRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRun.ProtoReflect.Descriptor instead.
 func (*ReplayRun) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReplayRun) GetConsumer() string {
@@ -5137,7 +6404,7 @@ type CreateReplayRunRequest struct {
 
 func (x *CreateReplayRunRequest) Reset() {
 	*x = CreateReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5149,7 +6416,7 @@ func (x *CreateReplayRunRequest) String() string {
 func (*CreateReplayRunRequest) ProtoMessage() {}
 
 func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5162,7 +6429,7 @@ func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateReplayRunRequest) GetConsumer() string {
@@ -5213,7 +6480,7 @@ type CreateReplayRunResponse struct {
 
 func (x *CreateReplayRunResponse) Reset() {
 	*x = CreateReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5225,7 +6492,7 @@ func (x *CreateReplayRunResponse) String() string {
 func (*CreateReplayRunResponse) ProtoMessage() {}
 
 func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5238,7 +6505,7 @@ func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateReplayRunResponse) GetRun() *ReplayRun {
@@ -5273,7 +6540,7 @@ type CloseReplayRunRequest struct {
 
 func (x *CloseReplayRunRequest) Reset() {
 	*x = CloseReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +6552,7 @@ func (x *CloseReplayRunRequest) String() string {
 func (*CloseReplayRunRequest) ProtoMessage() {}
 
 func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +6565,7 @@ func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CloseReplayRunRequest) GetConsumer() string {
@@ -5342,7 +6609,7 @@ type CloseReplayRunResponse struct {
 
 func (x *CloseReplayRunResponse) Reset() {
 	*x = CloseReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +6621,7 @@ func (x *CloseReplayRunResponse) String() string {
 func (*CloseReplayRunResponse) ProtoMessage() {}
 
 func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +6634,7 @@ func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CloseReplayRunResponse) GetRun() *ReplayRun {
@@ -5399,7 +6666,7 @@ type ListReplayRunsRequest struct {
 
 func (x *ListReplayRunsRequest) Reset() {
 	*x = ListReplayRunsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5411,7 +6678,7 @@ func (x *ListReplayRunsRequest) String() string {
 func (*ListReplayRunsRequest) ProtoMessage() {}
 
 func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5424,7 +6691,7 @@ func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListReplayRunsRequest) GetConsumer() string {
@@ -5463,7 +6730,7 @@ type ListReplayRunsResponse struct {
 
 func (x *ListReplayRunsResponse) Reset() {
 	*x = ListReplayRunsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5475,7 +6742,7 @@ func (x *ListReplayRunsResponse) String() string {
 func (*ListReplayRunsResponse) ProtoMessage() {}
 
 func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5488,7 +6755,7 @@ func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListReplayRunsResponse) GetRuns() []*ReplayRun {
@@ -5531,7 +6798,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5543,7 +6810,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5556,7 +6823,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Hold) GetPrefix() string {
@@ -5613,7 +6880,7 @@ type HoldConsumersRequest struct {
 
 func (x *HoldConsumersRequest) Reset() {
 	*x = HoldConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5625,7 +6892,7 @@ func (x *HoldConsumersRequest) String() string {
 func (*HoldConsumersRequest) ProtoMessage() {}
 
 func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5638,7 +6905,7 @@ func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersRequest.ProtoReflect.Descriptor instead.
 func (*HoldConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *HoldConsumersRequest) GetPrefix() string {
@@ -5682,7 +6949,7 @@ type HoldConsumersResponse struct {
 
 func (x *HoldConsumersResponse) Reset() {
 	*x = HoldConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5694,7 +6961,7 @@ func (x *HoldConsumersResponse) String() string {
 func (*HoldConsumersResponse) ProtoMessage() {}
 
 func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5707,7 +6974,7 @@ func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersResponse.ProtoReflect.Descriptor instead.
 func (*HoldConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *HoldConsumersResponse) GetHold() *Hold {
@@ -5743,7 +7010,7 @@ type ResumeConsumersRequest struct {
 
 func (x *ResumeConsumersRequest) Reset() {
 	*x = ResumeConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5755,7 +7022,7 @@ func (x *ResumeConsumersRequest) String() string {
 func (*ResumeConsumersRequest) ProtoMessage() {}
 
 func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5768,7 +7035,7 @@ func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ResumeConsumersRequest) GetPrefix() string {
@@ -5810,7 +7077,7 @@ type ResumeConsumersResponse struct {
 
 func (x *ResumeConsumersResponse) Reset() {
 	*x = ResumeConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5822,7 +7089,7 @@ func (x *ResumeConsumersResponse) String() string {
 func (*ResumeConsumersResponse) ProtoMessage() {}
 
 func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5835,7 +7102,7 @@ func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ResumeConsumersResponse) GetReplayed() bool {
@@ -5857,7 +7124,7 @@ type ListHoldsRequest struct {
 
 func (x *ListHoldsRequest) Reset() {
 	*x = ListHoldsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5869,7 +7136,7 @@ func (x *ListHoldsRequest) String() string {
 func (*ListHoldsRequest) ProtoMessage() {}
 
 func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5882,7 +7149,7 @@ func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsRequest.ProtoReflect.Descriptor instead.
 func (*ListHoldsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListHoldsRequest) GetPrefix() string {
@@ -5903,7 +7170,7 @@ type ListHoldsResponse struct {
 
 func (x *ListHoldsResponse) Reset() {
 	*x = ListHoldsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5915,7 +7182,7 @@ func (x *ListHoldsResponse) String() string {
 func (*ListHoldsResponse) ProtoMessage() {}
 
 func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5928,7 +7195,7 @@ func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsResponse.ProtoReflect.Descriptor instead.
 func (*ListHoldsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListHoldsResponse) GetHolds() []*Hold {
@@ -6014,7 +7281,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x87\x01\n" +
 	"\x12GetMessageResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.idempotency.ledger.v1.MessageR\amessage\x127\n" +
-	"\tstored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt\"\x8e\x03\n" +
+	"\tstored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt\"\x8c\x04\n" +
 	"\vEntryFilter\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1b\n" +
@@ -6027,7 +7294,10 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"replay_run\x18\t \x01(\tR\treplayRun\x12\x18\n" +
 	"\adoubled\x18\n" +
-	" \x01(\bR\adoubled\"\xc5\x01\n" +
+	" \x01(\bR\adoubled\x12\x14\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner\x12%\n" +
+	"\x0eerror_contains\x18\f \x01(\tR\rerrorContains\x12?\n" +
+	"\x0eparked_max_age\x18\r \x01(\v2\x19.google.protobuf.DurationR\fparkedMaxAge\"\xc5\x01\n" +
 	"\x12ListEntriesRequest\x12:\n" +
 	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x127\n" +
 	"\x05order\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryOrderR\x05order\x12\x1b\n" +
@@ -6045,7 +7315,26 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\bkey_hash\x18\x01 \x01(\tR\akeyHash\x12\x16\n" +
 	"\x06column\x18\x02 \x01(\tR\x06column\x129\n" +
 	"\n" +
-	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x90\x01\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"k\n" +
+	"\x13GroupEntriesRequest\x12:\n" +
+	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x12\x18\n" +
+	"\amaximum\x18\x02 \x01(\x05R\amaximum\"\xdd\x01\n" +
+	"\x14GroupEntriesResponse\x129\n" +
+	"\x06groups\x18\x01 \x03(\v2!.idempotency.ledger.v1.EntryGroupR\x06groups\x12\x1b\n" +
+	"\tlooked_at\x18\x02 \x01(\x03R\blookedAt\x12\x1b\n" +
+	"\tis_sample\x18\x03 \x01(\bR\bisSample\x12\x1f\n" +
+	"\vmore_groups\x18\x04 \x01(\x03R\n" +
+	"moreGroups\x12/\n" +
+	"\x05as_of\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"\xff\x01\n" +
+	"\n" +
+	"EntryGroup\x12\x1a\n" +
+	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x127\n" +
+	"\x05state\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
+	"\x05cause\x18\x03 \x01(\x0e2 .idempotency.ledger.v1.ParkCauseR\x05cause\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x03R\x05count\x128\n" +
+	"\n" +
+	"oldest_age\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\toldestAge\"\x90\x01\n" +
 	"\x17SummarizeEntriesRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -6145,6 +7434,46 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\bredriven\x18\x04 \x01(\bR\bredriven\x12;\n" +
 	"\brejected\x18\x05 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\x12'\n" +
 	"\x0feffect_doubtful\x18\x06 \x01(\bR\x0eeffectDoubtful\x12\x19\n" +
+	"\bkey_hash\x18\a \x01(\tR\akeyHash\"\xd2\x01\n" +
+	"\x12ParkEntriesRequest\x12:\n" +
+	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x12!\n" +
+	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\x05R\x04rate\x12\x18\n" +
+	"\amaximum\x18\x06 \x01(\x05R\amaximum\"\xf1\x01\n" +
+	"\x13ParkEntriesResponse\x12?\n" +
+	"\boutcomes\x18\x01 \x03(\v2#.idempotency.ledger.v1.EntryOutcomeR\boutcomes\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\x03R\arefused\x12 \n" +
+	"\fat_most_left\x18\x04 \x01(\x03R\n" +
+	"atMostLeft\x12\x1a\n" +
+	"\bfinished\x18\x05 \x01(\bR\bfinished\x12'\n" +
+	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xaa\x02\n" +
+	"\x15ResolveEntriesRequest\x12:\n" +
+	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x12!\n" +
+	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\x05R\x04rate\x12\x18\n" +
+	"\amaximum\x18\x06 \x01(\x05R\amaximum\x127\n" +
+	"\x05state\x18\a \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x12\x1a\n" +
+	"\bevidence\x18\b \x01(\tR\bevidence\"\xf4\x01\n" +
+	"\x16ResolveEntriesResponse\x12?\n" +
+	"\boutcomes\x18\x01 \x03(\v2#.idempotency.ledger.v1.EntryOutcomeR\boutcomes\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\x03R\arefused\x12 \n" +
+	"\fat_most_left\x18\x04 \x01(\x03R\n" +
+	"atMostLeft\x12\x1a\n" +
+	"\bfinished\x18\x05 \x01(\bR\bfinished\x12'\n" +
+	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xcd\x02\n" +
+	"\fEntryOutcome\x121\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x127\n" +
+	"\x05state\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
+	"\x05cause\x18\x03 \x01(\x0e2 .idempotency.ledger.v1.ParkCauseR\x05cause\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12;\n" +
+	"\brejected\x18\x05 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\x12'\n" +
+	"\x0feffect_doubtful\x18\x06 \x01(\bR\x0eeffectDoubtful\x12\x19\n" +
 	"\bkey_hash\x18\a \x01(\tR\akeyHash\"\x91\x01\n" +
 	"\x14ImportEntriesRequest\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x16\n" +
@@ -6164,7 +7493,24 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"rejections\"d\n" +
 	"\x0fImportRejection\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12;\n" +
-	"\brejected\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\x94\x02\n" +
+	"\brejected\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\x83\x01\n" +
+	"\x17ReconcileEntriesRequest\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x127\n" +
+	"\x04rows\x18\x03 \x03(\v2#.idempotency.ledger.v1.ReconcileRowR\x04rows\"\xea\x01\n" +
+	"\fReconcileRow\x121\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12A\n" +
+	"\bevidence\x18\x03 \x01(\x0e2%.idempotency.ledger.v1.EffectEvidenceR\bevidence\x12\x16\n" +
+	"\x06result\x18\x04 \x01(\fR\x06result\x12 \n" +
+	"\vfingerprint\x18\x05 \x01(\fR\vfingerprint\"\\\n" +
+	"\x18ReconcileEntriesResponse\x12@\n" +
+	"\aresults\x18\x01 \x03(\v2&.idempotency.ledger.v1.ReconcileResultR\aresults\"\xcd\x01\n" +
+	"\x0fReconcileResult\x12A\n" +
+	"\aoutcome\x18\x01 \x01(\x0e2'.idempotency.ledger.v1.ReconcileOutcomeR\aoutcome\x12:\n" +
+	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\x12;\n" +
+	"\brejected\x18\x03 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\"\xd2\x02\n" +
 	"\n" +
 	"AuditEvent\x12\x1d\n" +
 	"\n" +
@@ -6178,13 +7524,24 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\vbefore_json\x18\b \x01(\tR\n" +
 	"beforeJson\x12\x1d\n" +
 	"\n" +
-	"after_json\x18\t \x01(\tR\tafterJson\"\xa3\x01\n" +
+	"after_json\x18\t \x01(\tR\tafterJson\x12<\n" +
+	"\achanges\x18\n" +
+	" \x03(\v2\".idempotency.ledger.v1.AuditChangeR\achanges\"E\n" +
+	"\vAuditChange\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"\xd3\x02\n" +
 	"\x16ListAuditEventsRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x121\n" +
 	"\x03key\x18\x02 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"|\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x1c\n" +
+	"\toperation\x18\x05 \x01(\tR\toperation\x12\x18\n" +
+	"\aactions\x18\x06 \x03(\tR\aactions\x12\x14\n" +
+	"\x05actor\x18\a \x01(\tR\x05actor\x12.\n" +
+	"\x04from\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"|\n" +
 	"\x17ListAuditEventsResponse\x129\n" +
 	"\x06events\x18\x01 \x03(\v2!.idempotency.ledger.v1.AuditEventR\x06events\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcd\x01\n" +
@@ -6425,7 +7782,25 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"EntryOrder\x12\x1b\n" +
 	"\x17ENTRY_ORDER_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18ENTRY_ORDER_OLDEST_FIRST\x10\x01\x12\x1c\n" +
-	"\x18ENTRY_ORDER_NEWEST_FIRST\x10\x02*\x8b\x01\n" +
+	"\x18ENTRY_ORDER_NEWEST_FIRST\x10\x02*\x8d\x01\n" +
+	"\x0eEffectEvidence\x12\x1f\n" +
+	"\x1bEFFECT_EVIDENCE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15EFFECT_EVIDENCE_GUARD\x10\x01\x12\x19\n" +
+	"\x15EFFECT_EVIDENCE_SPOOL\x10\x02\x12$\n" +
+	" EFFECT_EVIDENCE_SPOOL_UNFINISHED\x10\x03*\xf9\x02\n" +
+	"\x10ReconcileOutcome\x12!\n" +
+	"\x1dRECONCILE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1f\n" +
+	"\x1bRECONCILE_OUTCOME_COMPLETED\x10\x01\x12\x1e\n" +
+	"\x1aRECONCILE_OUTCOME_RESOLVED\x10\x02\x12\x1c\n" +
+	"\x18RECONCILE_OUTCOME_PARKED\x10\x03\x12\x1f\n" +
+	"\x1bRECONCILE_OUTCOME_CONFIRMED\x10\x04\x12\x1d\n" +
+	"\x19RECONCILE_OUTCOME_DOUBLED\x10\x05\x12\x1d\n" +
+	"\x19RECONCILE_OUTCOME_NOT_NOW\x10\x06\x12!\n" +
+	"\x1dRECONCILE_OUTCOME_CONTRADICTS\x10\a\x12\x1e\n" +
+	"\x1aRECONCILE_OUTCOME_MISMATCH\x10\b\x12\x1b\n" +
+	"\x17RECONCILE_OUTCOME_KNOWN\x10\t\x12$\n" +
+	" RECONCILE_OUTCOME_RETENTION_OVER\x10\n" +
+	"*\x8b\x01\n" +
 	"\x0fFingerprintMode\x12 \n" +
 	"\x1cFINGERPRINT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17FINGERPRINT_MODE_VERIFY\x10\x01\x12\x1b\n" +
@@ -6445,19 +7820,23 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15POLICY_SOURCE_DEFAULT\x10\x01\x12\x1f\n" +
 	"\x1bPOLICY_SOURCE_CONFIGURATION\x10\x02\x12\x15\n" +
-	"\x11POLICY_SOURCE_SET\x10\x032\x97\x15\n" +
+	"\x11POLICY_SOURCE_SET\x10\x032\xe2\x18\n" +
 	"\fAdminService\x12`\n" +
 	"\bGetEntry\x12&.idempotency.ledger.v1.GetEntryRequest\x1a'.idempotency.ledger.v1.GetEntryResponse\"\x03\x90\x02\x01\x12f\n" +
 	"\n" +
 	"GetMessage\x12(.idempotency.ledger.v1.GetMessageRequest\x1a).idempotency.ledger.v1.GetMessageResponse\"\x03\x90\x02\x02\x12i\n" +
 	"\vListEntries\x12).idempotency.ledger.v1.ListEntriesRequest\x1a*.idempotency.ledger.v1.ListEntriesResponse\"\x03\x90\x02\x01\x12x\n" +
 	"\x10SummarizeEntries\x12..idempotency.ledger.v1.SummarizeEntriesRequest\x1a/.idempotency.ledger.v1.SummarizeEntriesResponse\"\x03\x90\x02\x01\x12l\n" +
+	"\fGroupEntries\x12*.idempotency.ledger.v1.GroupEntriesRequest\x1a+.idempotency.ledger.v1.GroupEntriesResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fRedriveEntry\x12*.idempotency.ledger.v1.RedriveEntryRequest\x1a+.idempotency.ledger.v1.RedriveEntryResponse\"\x03\x90\x02\x02\x12c\n" +
 	"\tParkEntry\x12'.idempotency.ledger.v1.ParkEntryRequest\x1a(.idempotency.ledger.v1.ParkEntryResponse\"\x03\x90\x02\x02\x12l\n" +
 	"\fResolveEntry\x12*.idempotency.ledger.v1.ResolveEntryRequest\x1a+.idempotency.ledger.v1.ResolveEntryResponse\"\x03\x90\x02\x02\x12i\n" +
 	"\vDeleteEntry\x12).idempotency.ledger.v1.DeleteEntryRequest\x1a*.idempotency.ledger.v1.DeleteEntryResponse\"\x03\x90\x02\x02\x12t\n" +
-	"\x0eRedriveEntries\x12,.idempotency.ledger.v1.RedriveEntriesRequest\x1a-.idempotency.ledger.v1.RedriveEntriesResponse\"\x03\x90\x02\x020\x01\x12s\n" +
-	"\rImportEntries\x12+.idempotency.ledger.v1.ImportEntriesRequest\x1a,.idempotency.ledger.v1.ImportEntriesResponse\"\x03\x90\x02\x02(\x010\x01\x12c\n" +
+	"\x0eRedriveEntries\x12,.idempotency.ledger.v1.RedriveEntriesRequest\x1a-.idempotency.ledger.v1.RedriveEntriesResponse\"\x03\x90\x02\x020\x01\x12k\n" +
+	"\vParkEntries\x12).idempotency.ledger.v1.ParkEntriesRequest\x1a*.idempotency.ledger.v1.ParkEntriesResponse\"\x03\x90\x02\x020\x01\x12t\n" +
+	"\x0eResolveEntries\x12,.idempotency.ledger.v1.ResolveEntriesRequest\x1a-.idempotency.ledger.v1.ResolveEntriesResponse\"\x03\x90\x02\x020\x01\x12s\n" +
+	"\rImportEntries\x12+.idempotency.ledger.v1.ImportEntriesRequest\x1a,.idempotency.ledger.v1.ImportEntriesResponse\"\x03\x90\x02\x02(\x010\x01\x12x\n" +
+	"\x10ReconcileEntries\x12..idempotency.ledger.v1.ReconcileEntriesRequest\x1a/.idempotency.ledger.v1.ReconcileEntriesResponse\"\x03\x90\x02\x02\x12c\n" +
 	"\tGetPolicy\x12'.idempotency.ledger.v1.GetPolicyRequest\x1a(.idempotency.ledger.v1.GetPolicyResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListPolicies\x12*.idempotency.ledger.v1.ListPoliciesRequest\x1a+.idempotency.ledger.v1.ListPoliciesResponse\"\x03\x90\x02\x01\x12c\n" +
 	"\tSetPolicy\x12'.idempotency.ledger.v1.SetPolicyRequest\x1a(.idempotency.ledger.v1.SetPolicyResponse\"\x03\x90\x02\x02\x12l\n" +
@@ -6486,271 +7865,321 @@ func file_idempotency_ledger_v1_admin_proto_rawDescGZIP() []byte {
 	return file_idempotency_ledger_v1_admin_proto_rawDescData
 }
 
-var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_idempotency_ledger_v1_admin_proto_goTypes = []any{
 	(ClosedBy)(0),                      // 0: idempotency.ledger.v1.ClosedBy
 	(MessageState)(0),                  // 1: idempotency.ledger.v1.MessageState
 	(EntryChange)(0),                   // 2: idempotency.ledger.v1.EntryChange
 	(EntryOrder)(0),                    // 3: idempotency.ledger.v1.EntryOrder
-	(FingerprintMode)(0),               // 4: idempotency.ledger.v1.FingerprintMode
-	(OccurredAtMode)(0),                // 5: idempotency.ledger.v1.OccurredAtMode
-	(ReplayMode)(0),                    // 6: idempotency.ledger.v1.ReplayMode
-	(PolicySource)(0),                  // 7: idempotency.ledger.v1.PolicySource
-	(*Attempt)(nil),                    // 8: idempotency.ledger.v1.Attempt
-	(*Entry)(nil),                      // 9: idempotency.ledger.v1.Entry
-	(*AllowedChange)(nil),              // 10: idempotency.ledger.v1.AllowedChange
-	(*GetEntryRequest)(nil),            // 11: idempotency.ledger.v1.GetEntryRequest
-	(*GetEntryResponse)(nil),           // 12: idempotency.ledger.v1.GetEntryResponse
-	(*GetMessageRequest)(nil),          // 13: idempotency.ledger.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),         // 14: idempotency.ledger.v1.GetMessageResponse
-	(*EntryFilter)(nil),                // 15: idempotency.ledger.v1.EntryFilter
-	(*ListEntriesRequest)(nil),         // 16: idempotency.ledger.v1.ListEntriesRequest
-	(*ListEntriesResponse)(nil),        // 17: idempotency.ledger.v1.ListEntriesResponse
-	(*UnreadableEntry)(nil),            // 18: idempotency.ledger.v1.UnreadableEntry
-	(*SummarizeEntriesRequest)(nil),    // 19: idempotency.ledger.v1.SummarizeEntriesRequest
-	(*SummarizeEntriesResponse)(nil),   // 20: idempotency.ledger.v1.SummarizeEntriesResponse
-	(*ConsumerSummary)(nil),            // 21: idempotency.ledger.v1.ConsumerSummary
-	(*StateSummary)(nil),               // 22: idempotency.ledger.v1.StateSummary
-	(*RedriveEntryRequest)(nil),        // 23: idempotency.ledger.v1.RedriveEntryRequest
-	(*RedriveEntryResponse)(nil),       // 24: idempotency.ledger.v1.RedriveEntryResponse
-	(*ParkEntryRequest)(nil),           // 25: idempotency.ledger.v1.ParkEntryRequest
-	(*ParkEntryResponse)(nil),          // 26: idempotency.ledger.v1.ParkEntryResponse
-	(*ResolveEntryRequest)(nil),        // 27: idempotency.ledger.v1.ResolveEntryRequest
-	(*ResolveEntryResponse)(nil),       // 28: idempotency.ledger.v1.ResolveEntryResponse
-	(*DeleteEntryRequest)(nil),         // 29: idempotency.ledger.v1.DeleteEntryRequest
-	(*DeleteEntryResponse)(nil),        // 30: idempotency.ledger.v1.DeleteEntryResponse
-	(*RedriveEntriesRequest)(nil),      // 31: idempotency.ledger.v1.RedriveEntriesRequest
-	(*RedriveEntriesResponse)(nil),     // 32: idempotency.ledger.v1.RedriveEntriesResponse
-	(*RedriveOutcome)(nil),             // 33: idempotency.ledger.v1.RedriveOutcome
-	(*ImportEntriesRequest)(nil),       // 34: idempotency.ledger.v1.ImportEntriesRequest
-	(*ImportedEntry)(nil),              // 35: idempotency.ledger.v1.ImportedEntry
-	(*ImportEntriesResponse)(nil),      // 36: idempotency.ledger.v1.ImportEntriesResponse
-	(*ImportRejection)(nil),            // 37: idempotency.ledger.v1.ImportRejection
-	(*AuditEvent)(nil),                 // 38: idempotency.ledger.v1.AuditEvent
-	(*ListAuditEventsRequest)(nil),     // 39: idempotency.ledger.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),    // 40: idempotency.ledger.v1.ListAuditEventsResponse
-	(*BackoffPolicy)(nil),              // 41: idempotency.ledger.v1.BackoffPolicy
-	(*Policy)(nil),                     // 42: idempotency.ledger.v1.Policy
-	(*ConsumerPolicy)(nil),             // 43: idempotency.ledger.v1.ConsumerPolicy
-	(*GetPolicyRequest)(nil),           // 44: idempotency.ledger.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),          // 45: idempotency.ledger.v1.GetPolicyResponse
-	(*ListPoliciesRequest)(nil),        // 46: idempotency.ledger.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),       // 47: idempotency.ledger.v1.ListPoliciesResponse
-	(*SetPolicyRequest)(nil),           // 48: idempotency.ledger.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),          // 49: idempotency.ledger.v1.SetPolicyResponse
-	(*PolicyChange)(nil),               // 50: idempotency.ledger.v1.PolicyChange
-	(*DeletePolicyRequest)(nil),        // 51: idempotency.ledger.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),       // 52: idempotency.ledger.v1.DeletePolicyResponse
-	(*PolicyVersion)(nil),              // 53: idempotency.ledger.v1.PolicyVersion
-	(*ListPolicyVersionsRequest)(nil),  // 54: idempotency.ledger.v1.ListPolicyVersionsRequest
-	(*ListPolicyVersionsResponse)(nil), // 55: idempotency.ledger.v1.ListPolicyVersionsResponse
-	(*GetRetentionStatusRequest)(nil),  // 56: idempotency.ledger.v1.GetRetentionStatusRequest
-	(*GetRetentionStatusResponse)(nil), // 57: idempotency.ledger.v1.GetRetentionStatusResponse
-	(*PurgeWorker)(nil),                // 58: idempotency.ledger.v1.PurgeWorker
-	(*RaiseTokenOffsetRequest)(nil),    // 59: idempotency.ledger.v1.RaiseTokenOffsetRequest
-	(*RaiseTokenOffsetResponse)(nil),   // 60: idempotency.ledger.v1.RaiseTokenOffsetResponse
-	(*ReplayRun)(nil),                  // 61: idempotency.ledger.v1.ReplayRun
-	(*CreateReplayRunRequest)(nil),     // 62: idempotency.ledger.v1.CreateReplayRunRequest
-	(*CreateReplayRunResponse)(nil),    // 63: idempotency.ledger.v1.CreateReplayRunResponse
-	(*CloseReplayRunRequest)(nil),      // 64: idempotency.ledger.v1.CloseReplayRunRequest
-	(*CloseReplayRunResponse)(nil),     // 65: idempotency.ledger.v1.CloseReplayRunResponse
-	(*ListReplayRunsRequest)(nil),      // 66: idempotency.ledger.v1.ListReplayRunsRequest
-	(*ListReplayRunsResponse)(nil),     // 67: idempotency.ledger.v1.ListReplayRunsResponse
-	(*Hold)(nil),                       // 68: idempotency.ledger.v1.Hold
-	(*HoldConsumersRequest)(nil),       // 69: idempotency.ledger.v1.HoldConsumersRequest
-	(*HoldConsumersResponse)(nil),      // 70: idempotency.ledger.v1.HoldConsumersResponse
-	(*ResumeConsumersRequest)(nil),     // 71: idempotency.ledger.v1.ResumeConsumersRequest
-	(*ResumeConsumersResponse)(nil),    // 72: idempotency.ledger.v1.ResumeConsumersResponse
-	(*ListHoldsRequest)(nil),           // 73: idempotency.ledger.v1.ListHoldsRequest
-	(*ListHoldsResponse)(nil),          // 74: idempotency.ledger.v1.ListHoldsResponse
-	(*timestamppb.Timestamp)(nil),      // 75: google.protobuf.Timestamp
-	(*EntryKey)(nil),                   // 76: idempotency.ledger.v1.EntryKey
-	(EntryState)(0),                    // 77: idempotency.ledger.v1.EntryState
-	(ParkCause)(0),                     // 78: idempotency.ledger.v1.ParkCause
-	(*durationpb.Duration)(nil),        // 79: google.protobuf.Duration
-	(*Message)(nil),                    // 80: idempotency.ledger.v1.Message
-	(*Rejected)(nil),                   // 81: idempotency.ledger.v1.Rejected
-	(OnExpiry)(0),                      // 82: idempotency.ledger.v1.OnExpiry
-	(*fieldmaskpb.FieldMask)(nil),      // 83: google.protobuf.FieldMask
+	(EffectEvidence)(0),                // 4: idempotency.ledger.v1.EffectEvidence
+	(ReconcileOutcome)(0),              // 5: idempotency.ledger.v1.ReconcileOutcome
+	(FingerprintMode)(0),               // 6: idempotency.ledger.v1.FingerprintMode
+	(OccurredAtMode)(0),                // 7: idempotency.ledger.v1.OccurredAtMode
+	(ReplayMode)(0),                    // 8: idempotency.ledger.v1.ReplayMode
+	(PolicySource)(0),                  // 9: idempotency.ledger.v1.PolicySource
+	(*Attempt)(nil),                    // 10: idempotency.ledger.v1.Attempt
+	(*Entry)(nil),                      // 11: idempotency.ledger.v1.Entry
+	(*AllowedChange)(nil),              // 12: idempotency.ledger.v1.AllowedChange
+	(*GetEntryRequest)(nil),            // 13: idempotency.ledger.v1.GetEntryRequest
+	(*GetEntryResponse)(nil),           // 14: idempotency.ledger.v1.GetEntryResponse
+	(*GetMessageRequest)(nil),          // 15: idempotency.ledger.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),         // 16: idempotency.ledger.v1.GetMessageResponse
+	(*EntryFilter)(nil),                // 17: idempotency.ledger.v1.EntryFilter
+	(*ListEntriesRequest)(nil),         // 18: idempotency.ledger.v1.ListEntriesRequest
+	(*ListEntriesResponse)(nil),        // 19: idempotency.ledger.v1.ListEntriesResponse
+	(*UnreadableEntry)(nil),            // 20: idempotency.ledger.v1.UnreadableEntry
+	(*GroupEntriesRequest)(nil),        // 21: idempotency.ledger.v1.GroupEntriesRequest
+	(*GroupEntriesResponse)(nil),       // 22: idempotency.ledger.v1.GroupEntriesResponse
+	(*EntryGroup)(nil),                 // 23: idempotency.ledger.v1.EntryGroup
+	(*SummarizeEntriesRequest)(nil),    // 24: idempotency.ledger.v1.SummarizeEntriesRequest
+	(*SummarizeEntriesResponse)(nil),   // 25: idempotency.ledger.v1.SummarizeEntriesResponse
+	(*ConsumerSummary)(nil),            // 26: idempotency.ledger.v1.ConsumerSummary
+	(*StateSummary)(nil),               // 27: idempotency.ledger.v1.StateSummary
+	(*RedriveEntryRequest)(nil),        // 28: idempotency.ledger.v1.RedriveEntryRequest
+	(*RedriveEntryResponse)(nil),       // 29: idempotency.ledger.v1.RedriveEntryResponse
+	(*ParkEntryRequest)(nil),           // 30: idempotency.ledger.v1.ParkEntryRequest
+	(*ParkEntryResponse)(nil),          // 31: idempotency.ledger.v1.ParkEntryResponse
+	(*ResolveEntryRequest)(nil),        // 32: idempotency.ledger.v1.ResolveEntryRequest
+	(*ResolveEntryResponse)(nil),       // 33: idempotency.ledger.v1.ResolveEntryResponse
+	(*DeleteEntryRequest)(nil),         // 34: idempotency.ledger.v1.DeleteEntryRequest
+	(*DeleteEntryResponse)(nil),        // 35: idempotency.ledger.v1.DeleteEntryResponse
+	(*RedriveEntriesRequest)(nil),      // 36: idempotency.ledger.v1.RedriveEntriesRequest
+	(*RedriveEntriesResponse)(nil),     // 37: idempotency.ledger.v1.RedriveEntriesResponse
+	(*RedriveOutcome)(nil),             // 38: idempotency.ledger.v1.RedriveOutcome
+	(*ParkEntriesRequest)(nil),         // 39: idempotency.ledger.v1.ParkEntriesRequest
+	(*ParkEntriesResponse)(nil),        // 40: idempotency.ledger.v1.ParkEntriesResponse
+	(*ResolveEntriesRequest)(nil),      // 41: idempotency.ledger.v1.ResolveEntriesRequest
+	(*ResolveEntriesResponse)(nil),     // 42: idempotency.ledger.v1.ResolveEntriesResponse
+	(*EntryOutcome)(nil),               // 43: idempotency.ledger.v1.EntryOutcome
+	(*ImportEntriesRequest)(nil),       // 44: idempotency.ledger.v1.ImportEntriesRequest
+	(*ImportedEntry)(nil),              // 45: idempotency.ledger.v1.ImportedEntry
+	(*ImportEntriesResponse)(nil),      // 46: idempotency.ledger.v1.ImportEntriesResponse
+	(*ImportRejection)(nil),            // 47: idempotency.ledger.v1.ImportRejection
+	(*ReconcileEntriesRequest)(nil),    // 48: idempotency.ledger.v1.ReconcileEntriesRequest
+	(*ReconcileRow)(nil),               // 49: idempotency.ledger.v1.ReconcileRow
+	(*ReconcileEntriesResponse)(nil),   // 50: idempotency.ledger.v1.ReconcileEntriesResponse
+	(*ReconcileResult)(nil),            // 51: idempotency.ledger.v1.ReconcileResult
+	(*AuditEvent)(nil),                 // 52: idempotency.ledger.v1.AuditEvent
+	(*AuditChange)(nil),                // 53: idempotency.ledger.v1.AuditChange
+	(*ListAuditEventsRequest)(nil),     // 54: idempotency.ledger.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),    // 55: idempotency.ledger.v1.ListAuditEventsResponse
+	(*BackoffPolicy)(nil),              // 56: idempotency.ledger.v1.BackoffPolicy
+	(*Policy)(nil),                     // 57: idempotency.ledger.v1.Policy
+	(*ConsumerPolicy)(nil),             // 58: idempotency.ledger.v1.ConsumerPolicy
+	(*GetPolicyRequest)(nil),           // 59: idempotency.ledger.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),          // 60: idempotency.ledger.v1.GetPolicyResponse
+	(*ListPoliciesRequest)(nil),        // 61: idempotency.ledger.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),       // 62: idempotency.ledger.v1.ListPoliciesResponse
+	(*SetPolicyRequest)(nil),           // 63: idempotency.ledger.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),          // 64: idempotency.ledger.v1.SetPolicyResponse
+	(*PolicyChange)(nil),               // 65: idempotency.ledger.v1.PolicyChange
+	(*DeletePolicyRequest)(nil),        // 66: idempotency.ledger.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),       // 67: idempotency.ledger.v1.DeletePolicyResponse
+	(*PolicyVersion)(nil),              // 68: idempotency.ledger.v1.PolicyVersion
+	(*ListPolicyVersionsRequest)(nil),  // 69: idempotency.ledger.v1.ListPolicyVersionsRequest
+	(*ListPolicyVersionsResponse)(nil), // 70: idempotency.ledger.v1.ListPolicyVersionsResponse
+	(*GetRetentionStatusRequest)(nil),  // 71: idempotency.ledger.v1.GetRetentionStatusRequest
+	(*GetRetentionStatusResponse)(nil), // 72: idempotency.ledger.v1.GetRetentionStatusResponse
+	(*PurgeWorker)(nil),                // 73: idempotency.ledger.v1.PurgeWorker
+	(*RaiseTokenOffsetRequest)(nil),    // 74: idempotency.ledger.v1.RaiseTokenOffsetRequest
+	(*RaiseTokenOffsetResponse)(nil),   // 75: idempotency.ledger.v1.RaiseTokenOffsetResponse
+	(*ReplayRun)(nil),                  // 76: idempotency.ledger.v1.ReplayRun
+	(*CreateReplayRunRequest)(nil),     // 77: idempotency.ledger.v1.CreateReplayRunRequest
+	(*CreateReplayRunResponse)(nil),    // 78: idempotency.ledger.v1.CreateReplayRunResponse
+	(*CloseReplayRunRequest)(nil),      // 79: idempotency.ledger.v1.CloseReplayRunRequest
+	(*CloseReplayRunResponse)(nil),     // 80: idempotency.ledger.v1.CloseReplayRunResponse
+	(*ListReplayRunsRequest)(nil),      // 81: idempotency.ledger.v1.ListReplayRunsRequest
+	(*ListReplayRunsResponse)(nil),     // 82: idempotency.ledger.v1.ListReplayRunsResponse
+	(*Hold)(nil),                       // 83: idempotency.ledger.v1.Hold
+	(*HoldConsumersRequest)(nil),       // 84: idempotency.ledger.v1.HoldConsumersRequest
+	(*HoldConsumersResponse)(nil),      // 85: idempotency.ledger.v1.HoldConsumersResponse
+	(*ResumeConsumersRequest)(nil),     // 86: idempotency.ledger.v1.ResumeConsumersRequest
+	(*ResumeConsumersResponse)(nil),    // 87: idempotency.ledger.v1.ResumeConsumersResponse
+	(*ListHoldsRequest)(nil),           // 88: idempotency.ledger.v1.ListHoldsRequest
+	(*ListHoldsResponse)(nil),          // 89: idempotency.ledger.v1.ListHoldsResponse
+	(*timestamppb.Timestamp)(nil),      // 90: google.protobuf.Timestamp
+	(*EntryKey)(nil),                   // 91: idempotency.ledger.v1.EntryKey
+	(EntryState)(0),                    // 92: idempotency.ledger.v1.EntryState
+	(ParkCause)(0),                     // 93: idempotency.ledger.v1.ParkCause
+	(*durationpb.Duration)(nil),        // 94: google.protobuf.Duration
+	(*Message)(nil),                    // 95: idempotency.ledger.v1.Message
+	(*Rejected)(nil),                   // 96: idempotency.ledger.v1.Rejected
+	(OnExpiry)(0),                      // 97: idempotency.ledger.v1.OnExpiry
+	(*fieldmaskpb.FieldMask)(nil),      // 98: google.protobuf.FieldMask
 }
 var file_idempotency_ledger_v1_admin_proto_depIdxs = []int32{
-	75,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	75,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	90,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	90,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
 	0,   // 2: idempotency.ledger.v1.Attempt.outcome:type_name -> idempotency.ledger.v1.ClosedBy
-	76,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
-	77,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
-	78,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
+	91,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
+	92,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
+	93,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
 	0,   // 6: idempotency.ledger.v1.Entry.closed_by:type_name -> idempotency.ledger.v1.ClosedBy
-	75,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
-	75,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
-	75,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
-	75,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
-	75,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
-	75,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
-	8,   // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
-	75,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
-	75,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
-	75,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
-	79,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
-	10,  // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
+	90,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
+	90,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
+	90,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
+	90,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
+	90,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
+	90,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
+	10,  // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
+	90,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
+	90,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
+	94,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
+	12,  // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
 	1,   // 19: idempotency.ledger.v1.Entry.message_state:type_name -> idempotency.ledger.v1.MessageState
-	75,  // 20: idempotency.ledger.v1.Entry.due_at:type_name -> google.protobuf.Timestamp
-	75,  // 21: idempotency.ledger.v1.Entry.erase_at:type_name -> google.protobuf.Timestamp
+	90,  // 20: idempotency.ledger.v1.Entry.due_at:type_name -> google.protobuf.Timestamp
+	90,  // 21: idempotency.ledger.v1.Entry.erase_at:type_name -> google.protobuf.Timestamp
 	2,   // 22: idempotency.ledger.v1.AllowedChange.change:type_name -> idempotency.ledger.v1.EntryChange
-	76,  // 23: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	9,   // 24: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	76,  // 25: idempotency.ledger.v1.GetMessageRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	80,  // 26: idempotency.ledger.v1.GetMessageResponse.message:type_name -> idempotency.ledger.v1.Message
-	75,  // 27: idempotency.ledger.v1.GetMessageResponse.stored_at:type_name -> google.protobuf.Timestamp
-	77,  // 28: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
-	78,  // 29: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
-	79,  // 30: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
-	79,  // 31: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
-	15,  // 32: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	3,   // 33: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
-	9,   // 34: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
-	18,  // 35: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
-	75,  // 36: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
-	75,  // 37: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
-	21,  // 38: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
-	75,  // 39: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	22,  // 40: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
-	79,  // 41: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
-	77,  // 42: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
-	78,  // 43: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
-	79,  // 44: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
-	76,  // 45: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	9,   // 46: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	76,  // 47: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	9,   // 48: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	76,  // 49: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	77,  // 50: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	9,   // 51: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	76,  // 52: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	15,  // 53: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	33,  // 54: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
-	76,  // 55: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	77,  // 56: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	78,  // 57: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	81,  // 58: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	35,  // 59: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
-	76,  // 60: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
-	75,  // 61: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
-	37,  // 62: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
-	81,  // 63: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
-	75,  // 64: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	76,  // 65: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	38,  // 66: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
-	79,  // 67: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
-	79,  // 68: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
-	79,  // 69: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
-	79,  // 70: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
-	79,  // 71: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	79,  // 72: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
-	82,  // 73: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	41,  // 74: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
-	79,  // 75: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
-	79,  // 76: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
-	79,  // 77: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
-	79,  // 78: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
-	79,  // 79: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
-	4,   // 80: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
-	5,   // 81: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
-	6,   // 82: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
-	79,  // 83: idempotency.ledger.v1.Policy.message_retention:type_name -> google.protobuf.Duration
-	79,  // 84: idempotency.ledger.v1.Policy.backlog_max_age:type_name -> google.protobuf.Duration
-	7,   // 85: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
-	42,  // 86: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
-	75,  // 87: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
-	43,  // 88: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	43,  // 89: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	42,  // 90: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
-	83,  // 91: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	43,  // 92: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	50,  // 93: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
-	43,  // 94: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	42,  // 95: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
-	75,  // 96: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
-	53,  // 97: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
-	79,  // 98: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	58,  // 99: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
-	75,  // 100: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
-	75,  // 101: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
-	75,  // 102: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
-	79,  // 103: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
-	79,  // 104: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
-	79,  // 105: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
-	75,  // 106: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
-	75,  // 107: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
-	79,  // 108: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
-	79,  // 109: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
-	6,   // 110: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
-	75,  // 111: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
-	75,  // 112: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
-	75,  // 113: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
-	22,  // 114: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
-	79,  // 115: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
-	61,  // 116: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	61,  // 117: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	61,  // 118: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
-	75,  // 119: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
-	75,  // 120: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
-	68,  // 121: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
-	68,  // 122: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
-	11,  // 123: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
-	13,  // 124: idempotency.ledger.v1.AdminService.GetMessage:input_type -> idempotency.ledger.v1.GetMessageRequest
-	16,  // 125: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
-	19,  // 126: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
-	23,  // 127: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
-	25,  // 128: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
-	27,  // 129: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
-	29,  // 130: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
-	31,  // 131: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
-	34,  // 132: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
-	44,  // 133: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
-	46,  // 134: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
-	48,  // 135: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
-	51,  // 136: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
-	54,  // 137: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
-	39,  // 138: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
-	56,  // 139: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
-	62,  // 140: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
-	64,  // 141: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
-	66,  // 142: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
-	69,  // 143: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
-	71,  // 144: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
-	73,  // 145: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
-	59,  // 146: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
-	12,  // 147: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
-	14,  // 148: idempotency.ledger.v1.AdminService.GetMessage:output_type -> idempotency.ledger.v1.GetMessageResponse
-	17,  // 149: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
-	20,  // 150: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
-	24,  // 151: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
-	26,  // 152: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
-	28,  // 153: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
-	30,  // 154: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
-	32,  // 155: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
-	36,  // 156: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
-	45,  // 157: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
-	47,  // 158: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
-	49,  // 159: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
-	52,  // 160: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
-	55,  // 161: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
-	40,  // 162: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
-	57,  // 163: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
-	63,  // 164: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
-	65,  // 165: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
-	67,  // 166: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
-	70,  // 167: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
-	72,  // 168: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
-	74,  // 169: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
-	60,  // 170: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
-	147, // [147:171] is the sub-list for method output_type
-	123, // [123:147] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	91,  // 23: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	11,  // 24: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	91,  // 25: idempotency.ledger.v1.GetMessageRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	95,  // 26: idempotency.ledger.v1.GetMessageResponse.message:type_name -> idempotency.ledger.v1.Message
+	90,  // 27: idempotency.ledger.v1.GetMessageResponse.stored_at:type_name -> google.protobuf.Timestamp
+	92,  // 28: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
+	93,  // 29: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
+	94,  // 30: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
+	94,  // 31: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
+	94,  // 32: idempotency.ledger.v1.EntryFilter.parked_max_age:type_name -> google.protobuf.Duration
+	17,  // 33: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	3,   // 34: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
+	11,  // 35: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
+	20,  // 36: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
+	90,  // 37: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
+	90,  // 38: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
+	17,  // 39: idempotency.ledger.v1.GroupEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	23,  // 40: idempotency.ledger.v1.GroupEntriesResponse.groups:type_name -> idempotency.ledger.v1.EntryGroup
+	90,  // 41: idempotency.ledger.v1.GroupEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	92,  // 42: idempotency.ledger.v1.EntryGroup.state:type_name -> idempotency.ledger.v1.EntryState
+	93,  // 43: idempotency.ledger.v1.EntryGroup.cause:type_name -> idempotency.ledger.v1.ParkCause
+	94,  // 44: idempotency.ledger.v1.EntryGroup.oldest_age:type_name -> google.protobuf.Duration
+	26,  // 45: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
+	90,  // 46: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	27,  // 47: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
+	94,  // 48: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
+	92,  // 49: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
+	93,  // 50: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
+	94,  // 51: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
+	91,  // 52: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	11,  // 53: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	91,  // 54: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	11,  // 55: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	91,  // 56: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	92,  // 57: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	11,  // 58: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	91,  // 59: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	17,  // 60: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	38,  // 61: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
+	91,  // 62: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	92,  // 63: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	93,  // 64: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	96,  // 65: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	17,  // 66: idempotency.ledger.v1.ParkEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	43,  // 67: idempotency.ledger.v1.ParkEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	17,  // 68: idempotency.ledger.v1.ResolveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	92,  // 69: idempotency.ledger.v1.ResolveEntriesRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	43,  // 70: idempotency.ledger.v1.ResolveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	91,  // 71: idempotency.ledger.v1.EntryOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	92,  // 72: idempotency.ledger.v1.EntryOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	93,  // 73: idempotency.ledger.v1.EntryOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	96,  // 74: idempotency.ledger.v1.EntryOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	45,  // 75: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
+	91,  // 76: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
+	90,  // 77: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
+	47,  // 78: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
+	96,  // 79: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
+	49,  // 80: idempotency.ledger.v1.ReconcileEntriesRequest.rows:type_name -> idempotency.ledger.v1.ReconcileRow
+	91,  // 81: idempotency.ledger.v1.ReconcileRow.key:type_name -> idempotency.ledger.v1.EntryKey
+	90,  // 82: idempotency.ledger.v1.ReconcileRow.at:type_name -> google.protobuf.Timestamp
+	4,   // 83: idempotency.ledger.v1.ReconcileRow.evidence:type_name -> idempotency.ledger.v1.EffectEvidence
+	51,  // 84: idempotency.ledger.v1.ReconcileEntriesResponse.results:type_name -> idempotency.ledger.v1.ReconcileResult
+	5,   // 85: idempotency.ledger.v1.ReconcileResult.outcome:type_name -> idempotency.ledger.v1.ReconcileOutcome
+	94,  // 86: idempotency.ledger.v1.ReconcileResult.retry_after:type_name -> google.protobuf.Duration
+	96,  // 87: idempotency.ledger.v1.ReconcileResult.rejected:type_name -> idempotency.ledger.v1.Rejected
+	90,  // 88: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	53,  // 89: idempotency.ledger.v1.AuditEvent.changes:type_name -> idempotency.ledger.v1.AuditChange
+	91,  // 90: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	90,  // 91: idempotency.ledger.v1.ListAuditEventsRequest.from:type_name -> google.protobuf.Timestamp
+	90,  // 92: idempotency.ledger.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
+	52,  // 93: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
+	94,  // 94: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
+	94,  // 95: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
+	94,  // 96: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
+	94,  // 97: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
+	94,  // 98: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	94,  // 99: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
+	97,  // 100: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	56,  // 101: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
+	94,  // 102: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
+	94,  // 103: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
+	94,  // 104: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
+	94,  // 105: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
+	94,  // 106: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
+	6,   // 107: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
+	7,   // 108: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
+	8,   // 109: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
+	94,  // 110: idempotency.ledger.v1.Policy.message_retention:type_name -> google.protobuf.Duration
+	94,  // 111: idempotency.ledger.v1.Policy.backlog_max_age:type_name -> google.protobuf.Duration
+	9,   // 112: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
+	57,  // 113: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
+	90,  // 114: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
+	58,  // 115: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	58,  // 116: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	57,  // 117: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
+	98,  // 118: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	58,  // 119: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	65,  // 120: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
+	58,  // 121: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	57,  // 122: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
+	90,  // 123: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
+	68,  // 124: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
+	94,  // 125: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	73,  // 126: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
+	90,  // 127: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
+	90,  // 128: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
+	90,  // 129: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
+	94,  // 130: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
+	94,  // 131: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
+	94,  // 132: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
+	90,  // 133: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
+	90,  // 134: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
+	94,  // 135: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
+	94,  // 136: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
+	8,   // 137: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
+	90,  // 138: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 139: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
+	90,  // 140: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
+	27,  // 141: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
+	94,  // 142: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
+	76,  // 143: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	76,  // 144: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	76,  // 145: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
+	90,  // 146: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
+	90,  // 147: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
+	83,  // 148: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
+	83,  // 149: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
+	13,  // 150: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
+	15,  // 151: idempotency.ledger.v1.AdminService.GetMessage:input_type -> idempotency.ledger.v1.GetMessageRequest
+	18,  // 152: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
+	24,  // 153: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
+	21,  // 154: idempotency.ledger.v1.AdminService.GroupEntries:input_type -> idempotency.ledger.v1.GroupEntriesRequest
+	28,  // 155: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
+	30,  // 156: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
+	32,  // 157: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
+	34,  // 158: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
+	36,  // 159: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
+	39,  // 160: idempotency.ledger.v1.AdminService.ParkEntries:input_type -> idempotency.ledger.v1.ParkEntriesRequest
+	41,  // 161: idempotency.ledger.v1.AdminService.ResolveEntries:input_type -> idempotency.ledger.v1.ResolveEntriesRequest
+	44,  // 162: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
+	48,  // 163: idempotency.ledger.v1.AdminService.ReconcileEntries:input_type -> idempotency.ledger.v1.ReconcileEntriesRequest
+	59,  // 164: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
+	61,  // 165: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
+	63,  // 166: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
+	66,  // 167: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
+	69,  // 168: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
+	54,  // 169: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
+	71,  // 170: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
+	77,  // 171: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
+	79,  // 172: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
+	81,  // 173: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
+	84,  // 174: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
+	86,  // 175: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
+	88,  // 176: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
+	74,  // 177: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
+	14,  // 178: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
+	16,  // 179: idempotency.ledger.v1.AdminService.GetMessage:output_type -> idempotency.ledger.v1.GetMessageResponse
+	19,  // 180: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
+	25,  // 181: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
+	22,  // 182: idempotency.ledger.v1.AdminService.GroupEntries:output_type -> idempotency.ledger.v1.GroupEntriesResponse
+	29,  // 183: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
+	31,  // 184: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
+	33,  // 185: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
+	35,  // 186: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
+	37,  // 187: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
+	40,  // 188: idempotency.ledger.v1.AdminService.ParkEntries:output_type -> idempotency.ledger.v1.ParkEntriesResponse
+	42,  // 189: idempotency.ledger.v1.AdminService.ResolveEntries:output_type -> idempotency.ledger.v1.ResolveEntriesResponse
+	46,  // 190: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
+	50,  // 191: idempotency.ledger.v1.AdminService.ReconcileEntries:output_type -> idempotency.ledger.v1.ReconcileEntriesResponse
+	60,  // 192: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
+	62,  // 193: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
+	64,  // 194: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
+	67,  // 195: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
+	70,  // 196: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
+	55,  // 197: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
+	72,  // 198: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
+	78,  // 199: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
+	80,  // 200: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
+	82,  // 201: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
+	85,  // 202: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
+	87,  // 203: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
+	89,  // 204: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
+	75,  // 205: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
+	178, // [178:206] is the sub-list for method output_type
+	150, // [150:178] is the sub-list for method input_type
+	150, // [150:150] is the sub-list for extension type_name
+	150, // [150:150] is the sub-list for extension extendee
+	0,   // [0:150] is the sub-list for field type_name
 }
 
 func init() { file_idempotency_ledger_v1_admin_proto_init() }
@@ -6759,17 +8188,17 @@ func file_idempotency_ledger_v1_admin_proto_init() {
 		return
 	}
 	file_idempotency_ledger_v1_ledger_proto_init()
-	file_idempotency_ledger_v1_admin_proto_msgTypes[13].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[33].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[34].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[16].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[46].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[47].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[48].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_idempotency_ledger_v1_admin_proto_rawDesc), len(file_idempotency_ledger_v1_admin_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   67,
+			NumEnums:      10,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
