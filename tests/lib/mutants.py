@@ -145,7 +145,6 @@ MUTANTS = [
     Mutant("9", "the fingerprint is not compared when COMPLETED", DIFFERENTIAL, [
         (CLAIM, "if mismatch(entry, &claim.fingerprint, context.policy) {",
          "if entry.state != State::Completed && mismatch(entry, &claim.fingerprint, context.policy) {"),
-        (CLAIM, "if differs(entry, &claim.fingerprint, context.policy) {", "if entry.state != State::Completed && differs(entry, &claim.fingerprint, context.policy) {"),
     ]),
     Mutant("10", "an unknown outcome is treated as not applied", "faults::", [
         (FAILURES, "            if wrote {\n", "            if !wrote {\n"),
@@ -752,7 +751,6 @@ MUTANTS = [
         ("src/identity/authority.rs", "two[0] == two[1]", "two[0] < two[0]"),
     ]),
     Mutant("I30", "a stream outlives the rights of its caller", "identity::rights", [
-        ("src/rpc/admin/bulk.rs", "checked_again()?;\n        caller.allowed_somewhere()?;\n", "checked_again()?;\n"),
         ("src/rpc/admin/imports.rs", "        let caller = self.caller.checked_again()?;\n        caller.allowed_somewhere()?;\n", "        let caller = self.caller.checked_again()?;\n"),
     ]),
     Mutant("B5", "the load of the benchmark gives nothing back of what it has read", "bench::link", [
@@ -1056,7 +1054,7 @@ MUTANTS = [
         ("src/ledger/claims/queue/retry_after.rs", "self.turn.wrapping_add(STEP)", "self.turn.wrapping_add(0)"),
     ]),
     Mutant("L15", "a slow queue asks those whom it refuses to come again as soon as a quick one", "ledger::claims::queue", [
-        ("src/ledger/claims/queue/mod.rs", "taken_after(last.since.elapsed())", "taken_after(last.since.elapsed() / 1_000)"),
+        ("src/ledger/claims/queue/mod.rs", "taken_after(now.saturating_duration_since(last.since))", "taken_after(now.saturating_duration_since(last.since) / 1_000)"),
     ]),
     Mutant("L16", "a claim of unknown outcome is granted once more where others came after it", "faults::", [
         ("src/ledger/claims/round/decide.rs", "entry.map(|entry| entry.version) != request.replaced_version\n", "entry.is_none() != request.replaced_version.is_none() && entry.is_some_and(|entry| entry.attempts < 2)\n"),
@@ -1692,9 +1690,6 @@ MUTANTS = [
         ("src/ledger/policies/holds.rs", "older::servers(session, HOLD_LEVEL, reading.now)", "older::servers(session, HOLD_LEVEL - 2, reading.now)"),
     ]),
     Mutant("Y8", "an import has a place from its first instant to its last", "bulk::places", [
-        ("src/rpc/admin/bulk.rs", "    open: OpenOperation,", "    pub(super) open: OpenOperation,"),
-        ("src/rpc/admin/service.rs", "answered(async { bulk::ImportStream::of(self, request).map(bulk::ImportStream::answers) }).await",
-         "answered(async {\n            let stream = bulk::ImportStream::of(self, request)?;\n            std::mem::forget(self.operators.place(&stream.open).await?);\n            Ok(stream.answers())\n        })\n        .await"),
         ("src/rpc/admin/imports.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
     ]),
     Mutant("Y9", "the principal that was served last is served next", "ledger::operators::places", [
@@ -2587,6 +2582,7 @@ MUTANTS = [
     ]),
     Mutant("IN20", "a redrive without the fingerprint hands out the message that had it", "inbox::next", [
         ("src/domain/operate.rs", "        next.body = entry.body.map(|_| Body::Erased);\n", ""),
+    ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
@@ -2626,6 +2622,7 @@ MUTANTS = [
     ]),
     Mutant("WA12", "no page follows the first one", "proof::fuzz::mangled_page_tokens", [
         ("src/rpc/admin/page_token.rs", "bytes.first() == Some(&VERSION))", "bytes.first() == Some(&0))"),
+    ]),
     Mutant("RC1", "an effect is resolved while a holder may be at work", "reconcile::", [
         (RECONCILE, "    if at_work(entry, context.now) {", "    if at_work(entry, context.now) && entry.state == State::Completed {"),
     ]),
@@ -2637,8 +2634,8 @@ MUTANTS = [
         (RECONCILE, "    if row.evidence == Evidence::Unfinished {", "    if row.evidence == Evidence::Unfinished && key.is_of_run() {"),
     ]),
     Mutant("RC4", "an effect with another fingerprint is resolved", "reconcile::", [
-        (RECONCILE, "    if differs(entry, &row.fingerprint, context.policy) {",
-         "    if entry.state == State::Completed && differs(entry, &row.fingerprint, context.policy) {"),
+        (RECONCILE, "    if mismatch(entry, &row.fingerprint, context.policy) {",
+         "    if entry.state == State::Completed && mismatch(entry, &row.fingerprint, context.policy) {"),
     ]),
     Mutant("RC5", "an entry that an effect has parked says nothing of it", DIFFERENTIAL, [
         (RECONCILE, "    next.effect_unknown = true;\n", ""),
@@ -2702,6 +2699,10 @@ MUTANTS = [
     ]),
     Mutant("TL2", "the command line names the same scheme again", "cli::tls", [
         ("src/cli/client.rs", "        } else if said.contains(NOT_TLS) {", "        } else if said.is_empty() {"),
+    ]),
+    Mutant("TL3", "the command line does not know the alert of a port with TLS", "cli::tls", [
+        ("src/cli/problem.rs", "    if said.contains(TLS_ALERT) {", "    if said.is_empty() {"),
+    ]),
     Mutant("NI1", "a list on a narrow terminal cuts an instant", "table::tests", [
         ("src/cli/table/fit.rs", "        Narrows::Never => natural,", "        Narrows::Never => natural.min(SHORT_MIN),"),
         ("src/cli/table/fit.rs", "            while least(columns, natural, &shown) > width {", "            while width == 0 {"),
@@ -2795,8 +2796,5 @@ MUTANTS = [
     ]),
     Mutant("NI30", "a documented filter has a bare word of an enum", "cli::jq", [
         ("docs/operations.md", 'select(.state == "ENTRY_STATE_PARKED") | .key.consumer', 'select(.state == "PARKED") | .key.consumer'),
-    ]),
-    Mutant("TL3", "the command line does not know the alert of a port with TLS", "cli::tls", [
-        ("src/cli/problem.rs", "    if said.contains(TLS_ALERT) {", "    if said.is_empty() {"),
     ]),
 ]

@@ -33,7 +33,7 @@ enum Event {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct SpoolLine {
     v: u32,
     event: Event,
     row: String,
@@ -65,7 +65,7 @@ impl<R: BufRead> Spool<R> {
     }
 
     /// The next line; `None` at the end of the file.
-    fn read(&mut self) -> Option<Result<Line, Next>> {
+    fn read(&mut self) -> Option<Result<SpoolLine, Next>> {
         loop {
             let mut text = Vec::new();
             let read = (&mut self.input).take(LINE_BYTES_MAX).read_until(b'\n', &mut text);
@@ -85,7 +85,7 @@ impl<R: BufRead> Spool<R> {
                 continue;
             }
             return match serde_json::from_slice(&text) {
-                Ok(Line { v, .. }) if v != VERSION => {
+                Ok(SpoolLine { v, .. }) if v != VERSION => {
                     let why = format!(
                         "line {line}: has version {v} of the format, and this program reads {VERSION}"
                     );
@@ -100,7 +100,7 @@ impl<R: BufRead> Spool<R> {
     }
 
     /// Takes a line in; `None` if it makes no row yet.
-    fn take(&mut self, found: Line) -> Result<Option<Placed>, Next> {
+    fn take(&mut self, found: SpoolLine) -> Result<Option<Placed>, Next> {
         let (line, event, id) = (self.line, found.event, found.row.clone());
         let placed = placed(line, found).map_err(|why| Next::Bad(line, why))?;
         if event == Event::Begin {
@@ -162,7 +162,7 @@ impl<R: BufRead> Iterator for Spool<R> {
     }
 }
 
-fn placed(line: u64, found: Line) -> Result<Placed, String> {
+fn placed(line: u64, found: SpoolLine) -> Result<Placed, String> {
     let ended = found.event == Event::End;
     let at = found.at.parse().map_err(|_| {
         format!("at: {:?} is not an RFC 3339 time like 2026-03-01T12:00:00.000001Z", clean(&found.at))

@@ -69,13 +69,19 @@ pub(crate) async fn stored(server: &mut TestServer, id: &str) {
 }
 
 /// The last claim_id, as a number.
-static CLAIMS: AtomicU64 = AtomicU64::new(0);
+static LAST_CLAIM: AtomicU64 = AtomicU64::new(0);
+
+fn claim_id() -> String {
+    let number = LAST_CLAIM.fetch_add(1, Ordering::Relaxed) + 1;
+    // The version and the variant of a random one.
+    Uuid::from_u128(0x4000_8000_0000_0000_0000 | u128::from(number)).to_string()
+}
 
 /// A call for up to this many messages, with its own claim_id.
 pub(crate) fn next(max: i32) -> proto::ClaimNextRequest {
     proto::ClaimNextRequest {
         consumer: "c".into(),
-        claim_id: Uuid::from_u128((CLAIMS.fetch_add(1, Ordering::Relaxed) + 1).into()).to_string(),
+        claim_id: claim_id(),
         owner: "worker".into(),
         max,
         ..Default::default()

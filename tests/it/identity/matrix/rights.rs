@@ -301,6 +301,6 @@ async fn each_item_of_a_batch_is_judged_as_a_call_of_its_own() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 5 * people.len());
+    assert_eq!(seen, 6 * people.len());
     world.server.stop().await;
 }
