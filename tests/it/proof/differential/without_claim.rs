@@ -2,10 +2,9 @@
 
 use idempotency_ledger_domain::{Context, ReconcileWrite, StoreTime, reconcile};
 
+use super::super::spec::{Said, World};
+use super::super::{by_core, reconciled};
 use super::{Walk, key};
-use crate::proof::by_core;
-use crate::proof::reconciled;
-use crate::proof::spec::{Said, World};
 
 impl Walk {
     /// An effect without a claim: both say the same of it, and make the same of the row.
