@@ -215,7 +215,13 @@ async fn malformed_reads_are_refused_by_field(kind: Kind) {
     let first = server.admin.list_entries(good.clone()).await.unwrap().into_inner();
     let token = first.next_page_token;
     let rows = [
-        (proto::ListEntriesRequest { filter: None, ..good.clone() }, "filter.consumer"),
+        (
+            proto::ListEntriesRequest {
+                filter: filter("", &[proto::EntryState::Completed.into()]),
+                ..good.clone()
+            },
+            "filter.states",
+        ),
         (proto::ListEntriesRequest { filter: filter("c", &[77]), ..good.clone() }, "filter.states[0]"),
         (proto::ListEntriesRequest { page_size: -1, ..good.clone() }, "page_size"),
         (proto::ListEntriesRequest { page_size: 1_001, ..good.clone() }, "page_size"),

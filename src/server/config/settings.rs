@@ -200,8 +200,7 @@ pub struct Settings {
     /// The sessions on which messages are stored and handed out, separate from those for claims, 1 to 100 [default: 1]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_INBOX_SESSIONS", value_name = "N")]
     pub inbox_sessions: Option<Given<usize>>,
-    /// Bytes of all stored messages together, from which on no more are stored, 1048576 to
-    /// 1125899906842624 [default: 10737418240]
+    /// Bytes of all stored messages, from which on no more are stored, 1048576 to 1125899906842624 [default: 10737418240]
     #[arg(long, env = "IDEMPOTENCY_LEDGER_INBOX_BYTES_MAX", value_name = "BYTES")]
     pub inbox_bytes_max: Option<Given<usize>>,
     /// How many entries the purge looks at in one batch, 1 to 1000 [default: 500]

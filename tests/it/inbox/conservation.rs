@@ -32,7 +32,7 @@ struct Known {
 /// unseen.
 async fn every_stored_message_ends_and_has_one_live_claim(kind: Kind) {
     let policy = Policy { max_attempts: 0, ..inbox() };
-    let setup = || Setup::default().with("c", policy.clone());
+    let setup = || Setup { inbox_sessions: 2, ..Setup::default() }.with("c", policy.clone());
     let server = TestServer::start_with(kind, setup()).await;
     let other = Served::start(Arc::clone(&server.at.store), setup()).await;
     let mut random = Random::new(51);

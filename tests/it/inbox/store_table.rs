@@ -1,9 +1,9 @@
 //! Store, row by row: docs/contract.md, section 15.
 
-use idempotency_ledger::domain::Policy;
+use idempotency_ledger::domain::{Policy, Span};
 use idempotency_ledger::proto::{self, Advice, FailureKind};
 
-use super::{answered, inbox, message, next, seconds, server, server_with, stored};
+use super::{answered, handed, inbox, message, next, seconds, server, server_with, stored};
 use crate::harness::details::{acquired, claim, fields, key, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -17,6 +17,7 @@ on_both_stores!(
     batch_is_answered_item_by_item,
     full_backlog_is_refused_and_heals,
     erased_message_comes_back_with_a_new_delivery,
+    erasure_that_is_late_shows_its_lag,
     stored_messages_are_counted_as_they_come_and_go,
 );
 
@@ -239,6 +240,7 @@ async fn full_backlog_is_refused_and_heals(kind: Kind) {
         crate::harness::server::Served::start(std::sync::Arc::clone(&server.at.store), setup).await;
     let refused = other.client.store(message("4")).await.unwrap_err();
     assert_eq!(crate::harness::details::refusal(&refused).reason, "BACKLOG_FULL");
+    assert!(other.metric("idempotency_ledger_inbox_message_bytes").unwrap() >= 200.0);
     other.stop().await;
     server.stop().await;
 }
@@ -268,6 +270,23 @@ async fn erased_message_comes_back_with_a_new_delivery(kind: Kind) {
     let gone = server.admin.get_message(read("again")).await.unwrap_err();
     assert_eq!(refusal(&gone).reason, "ENTRY_NOT_FOUND");
     assert_eq!(answer_to(&mut server, message("1")).await.0, "completed");
+    server.stop().await;
+}
+
+async fn erasure_that_is_late_shows_its_lag(kind: Kind) {
+    let policy = Policy { message_retention: Span::from_secs(60), ..inbox() };
+    // Each look at the messages sets the gauge: it shows the lag until the next one.
+    let every = std::time::Duration::from_secs(3);
+    let setup = Setup { purge_every: every, ..Setup::default().with("c", policy) };
+    let mut server = server_with(kind, setup).await;
+    stored(&mut server, "1").await;
+    let (_, token) = handed(&mut server, next(1)).await.remove(0);
+    let request = proto::CompleteRequest { key: key("c", "1"), token, ..Default::default() };
+    server.client.complete(request).await.unwrap();
+    server.advance(seconds(70)).await;
+    let lag = || server.metric("idempotency_ledger_inbox_erase_lag_seconds").unwrap();
+    crate::waiting::until("a lag of ten seconds is shown", || lag() >= 10.0).await;
+    crate::waiting::until("the message is erased", || lag() == 0.0).await;
     server.stop().await;
 }
 

@@ -4,6 +4,7 @@
 mod credentials;
 mod day;
 mod edge;
+mod inbox;
 mod scene;
 mod standby;
 mod upkeep;
@@ -123,7 +124,7 @@ async fn all_happen<S: Scene>(scene: &mut S, events: &[Event<S>]) {
 }
 
 /// Metrics that other tests see moving: those need a server that ends, a log that stalls, or sessions that grow old.
-const ELSEWHERE: [(&str, &str, &str); 3] = [
+const ELSEWHERE: [(&str, &str, &str); 5] = [
     (
         "idempotency_ledger_store_losses_total",
         "tests/it/sqlite_file/losses.rs",
@@ -138,6 +139,16 @@ const ELSEWHERE: [(&str, &str, &str); 3] = [
         "idempotency_ledger_log_lines_dropped_total",
         "tests/it/process/log.rs",
         "a_stalled_log_of_text_delays_no_call",
+    ),
+    (
+        "idempotency_ledger_inbox_message_bytes",
+        "tests/it/inbox/store_table.rs",
+        "full_backlog_is_refused_and_heals",
+    ),
+    (
+        "idempotency_ledger_inbox_erase_lag_seconds",
+        "tests/it/inbox/store_table.rs",
+        "erasure_that_is_late_shows_its_lag",
     ),
 ];
 
@@ -162,6 +173,7 @@ fn moving() -> [BTreeSet<String>; 2] {
         named(day::EVENTS),
         named(upkeep::EVENTS),
         named(edge::EVENTS),
+        named(inbox::EVENTS),
         named(standby::EVENTS),
         named(credentials::EVENTS),
     ];

@@ -6,7 +6,7 @@ use super::{FREE, Row, aging, limits, postgres, row};
 const RELOAD: (&str, &str) = ("tests/it/identity/reload.rs", "files_are_rotated_under_load");
 const SECRETS: &str = "tests/it/secrets/rotated.rs";
 
-pub(super) static ROWS: [Row; 65] = [
+pub(super) static ROWS: [Row; 67] = [
     row("listen", FREE, "gRPC is served there", Limits(limits::is_served)),
     row("http_listen", FREE, "HTTP is served there", Limits(limits::is_served_by_http)),
     row("http_hosts", "a.example", "its host may be named", Limits(limits::names_its_host)),
@@ -238,6 +238,22 @@ pub(super) static ROWS: [Row; 65] = [
             "the_log_tells_the_errors_of_consumers_only_where_that_is_asked_for",
             "--log-error-texts",
         ),
+    ),
+    row(
+        "inbox_sessions",
+        "2",
+        "so many sessions serve the inbox",
+        Elsewhere(
+            "tests/it/inbox/conservation.rs",
+            "every_stored_message_ends_and_has_one_live_claim",
+            "inbox_sessions",
+        ),
+    ),
+    row(
+        "inbox_bytes_max",
+        "1048576",
+        "more is not stored",
+        Elsewhere("tests/it/inbox/store_table.rs", "full_backlog_is_refused_and_heals", "inbox_bytes_max"),
     ),
     row(
         "drain_wait",
