@@ -1690,7 +1690,8 @@ MUTANTS = [
         ("src/ledger/policies/holds.rs", "older::servers(session, HOLD_LEVEL, reading.now)", "older::servers(session, HOLD_LEVEL - 2, reading.now)"),
     ]),
     Mutant("Y8", "an import has a place from its first instant to its last", "bulk::places", [
-        ("src/rpc/admin/imports.rs", "let open = self.operators.open_operation(caller.principal(), false)?;", "let open = self.operators.open_operation(caller.principal(), false)?;\n        std::mem::forget(self.operators.place(&open).await?);"),
+        ("src/rpc/admin/service.rs", "answered(async { self.begin_import(request) }).await",
+         "answered(async {\n            let caller = auth::caller(request.extensions())?.clone();\n            let open = self.operators.open_operation(caller.principal(), false)?;\n            std::mem::forget(self.operators.place(&open).await?);\n            drop(open);\n            self.begin_import(request)\n        })\n        .await"),
     ]),
     Mutant("Y9", "the principal that was served last is served next", "ledger::operators::places", [
         ("src/ledger/operators/places.rs", "may.min_by_key(|queue| queue.turn)", "may.max_by_key(|queue| queue.turn)"),

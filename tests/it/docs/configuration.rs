@@ -13,7 +13,7 @@ use super::{block, files, printed, read};
 
 const PAGE: &str = "docs/configuration.md";
 /// Beyond every bound.
-const FAR: [&str; 4] = ["1000000000000000", "2000000000", "1000000d", "1e15"];
+const FAR: [&str; 5] = ["1000000000000000", "2000000000", "1000000d", "1e15", "1000000000000000000"];
 
 fn command() -> clap::Command {
     Settings::augment_args(clap::Command::new("serve"))

@@ -10,9 +10,9 @@
   {{- $servers = int .Values.autoscaling.max -}}
   {{- $asked = printf "autoscaling.max (%d)" $servers -}}
 {{- end -}}
+{{- $each := mul 2 (add $sessions 7) -}}
 {{- /* One of the seven is the first session of the inbox. */ -}}
-{{- $inbox := sub (int (default 1 .Values.settings.inbox_sessions)) 1 -}}
-{{- $each := add (mul 2 (add $sessions 7)) (mul 2 $inbox) -}}
+{{- $each = add $each (mul 2 (sub (int (default 1 .Values.settings.inbox_sessions)) 1)) -}}
 {{- $needed := mul (add $servers 1) $each -}}
 {{- if gt $needed (int64 .Values.database.connections) -}}
   {{- fail (printf "database.connections is %d, must be at least %d: %s and one more while servers are replaced, each with up to %d connections, twice settings.sessions (%d), settings.inbox_sessions and 6. Lower one of these, or let the database have more max_connections" (int .Values.database.connections) $needed $asked $each $sessions) -}}
