@@ -2,7 +2,6 @@
 
     python tests/brokers/tutorial.py --binary target/debug/idempotency-ledger
     python tests/brokers/tutorial.py --language java
-    python tests/brokers/tutorial.py --rotate    one language, the other one with the next commit
     python tests/brokers/tutorial.py --bugs      seeds each bug of BUGS into the page, and sees it fail
 
 A block that follows `<!-- file: NAME -->` is a file, one that follows `<!-- run: NAME -->` is run by bash, and must print the text
@@ -244,13 +243,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(ROOT / "target/debug/idempotency-ledger"))
     parser.add_argument("--language", action="append", choices=LANGUAGES, help="only this one; may be repeated")
-    parser.add_argument("--rotate", action="store_true", help="only one language: the other one with the next commit")
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs of the page")
     options = parser.parse_args()
     languages = options.language or list(LANGUAGES)
-    if options.rotate:
-        commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-        languages = [languages[int(commits.stdout) % len(languages)]]
     page = PAGE.read_text(encoding="utf-8")
     if options.bugs:
         return 0 if bugs(options.binary, languages, page) else 1
