@@ -7,11 +7,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cursor::Cursor;
 use crate::common::still_counted::StillCounted;
-use crate::ledger::runtime::{Instant, Mutex, MutexGuard};
+use crate::ledger::runtime::{Mutex, MutexGuard};
 use crate::ledger::waiting::{Bounds, WaitPlaces};
 
 /// The first and the longest time between two looks of a leader.

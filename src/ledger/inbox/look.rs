@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::domain::{
     Claim, Doubt, DueEntry, Grant, HandOutBounds, Policy, Reason, Rejection, StoreTime, hand_out,
     hand_out_again,
 };
 use crate::ledger::policies::in_force::Snapshot;
-use crate::ledger::runtime::Instant;
 use crate::store::{Candidate, Choice, Choose, Chosen, Due, HandedOut, Handout, log_unreadable};
 
 /// A look that waits for a session.

@@ -110,7 +110,7 @@ async fn look_once(inbox: &Inbox, session: &mut dyn Session, job: LookJob, numbe
     let cursor = Arc::clone(&job.cursor);
     let mut cursor = cursor.lock().await;
     for round in 0..ROUNDS_MAX {
-        if job.answer.is_closed() || Instant::now() >= job.until {
+        if job.answer.is_closed() || tokio::time::Instant::now() >= job.until {
             // Whatever is handed out now would wait for the end of its lease.
             let _gone = job.answer.send(Err(store_unavailable()));
             return true;

@@ -91,6 +91,10 @@ impl Instant {
         self.0.saturating_sub(earlier.0)
     }
 
+    pub(in crate::ledger) fn checked_sub(&self, duration: Duration) -> Option<Instant> {
+        self.0.checked_sub(duration).map(Instant)
+    }
+
     pub(in crate::ledger) fn elapsed(&self) -> Duration {
         Instant::now().saturating_duration_since(*self)
     }

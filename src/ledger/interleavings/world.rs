@@ -20,7 +20,7 @@ use crate::domain::{
     Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
     Settle, Span, State, Submission, Verdict,
 };
-use crate::ledger::{InForce, Ledger, LedgerOptions, Policies, PurgeOptions, WaitBounds};
+use crate::ledger::{InForce, InboxOptions, Ledger, LedgerOptions, Policies, PurgeOptions, WaitBounds};
 use crate::metrics::Metrics;
 use crate::traces::CallSpan;
 
@@ -75,6 +75,13 @@ impl World {
             count_every: Duration::MAX,
             purge,
             waits: WaitBounds::default(),
+            inbox: InboxOptions {
+                sessions: 0,
+                bytes_max: u64::MAX,
+                queue_max: 1,
+                queue_bytes_max: 1,
+                waits: WaitBounds::default(),
+            },
         };
         let ledger = Ledger::start(
             Arc::new(DiskStore(Arc::clone(&disk))),
@@ -97,7 +104,14 @@ impl World {
             let claim_id = Uuid::from_u128(number.into());
             let claimant = Claimant { claim_id, principal: String::new(), owner: String::new() };
             let (fingerprint, traceparent) = (Bytes::new(), String::new());
-            Command::Claim(Claim { claimant, lease: None, fingerprint, occurred_at: None, traceparent })
+            Command::Claim(Claim {
+                claimant,
+                lease: None,
+                fingerprint,
+                occurred_at: None,
+                traceparent,
+                handed_out: false,
+            })
         })
     }
 
