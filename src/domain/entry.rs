@@ -190,7 +190,7 @@ pub struct Entry {
     pub result: Bytes,
     /// Complete's result was too large, and was not stored. Only where the entry is `Completed` and `result` empty.
     pub result_dropped: bool,
-    /// What is kept of the message; `None` if it was never stored.
+    /// The state of its stored message; `None` if it was never stored.
     pub body: Option<Body>,
     /// When the message is erased; `None` if none is kept, or it is still needed.
     pub erase_at: Option<StoreTime>,

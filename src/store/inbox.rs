@@ -119,7 +119,7 @@ pub struct Handout {
     pub keys: Vec<KeyHash>,
 }
 
-/// What one look reads.
+/// A look for due messages.
 #[derive(Clone, Debug)]
 pub struct DueLook {
     /// The claim: its handout is answered if there is one.
@@ -141,7 +141,7 @@ pub struct Candidate {
     pub bytes: Option<usize>,
 }
 
-/// What a look finds.
+/// The result of a look.
 #[derive(Debug)]
 pub struct Due {
     /// The clock.
@@ -162,7 +162,7 @@ pub struct Chosen {
     pub verdict: Verdict,
 }
 
-/// What is written and answered.
+/// The writes of a handout, and its answer.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// The entries to write where the version is still the one that was read, each up to an instant.
@@ -184,12 +184,12 @@ pub struct Choice {
 /// Chooses from what a look found. Must not wait: rows are locked meanwhile.
 pub type Choose = Arc<dyn Fn(&Due) -> Choice + Send + Sync>;
 
-/// What was handed out: durable once this is returned.
+/// A handout. It is durable once this is returned.
 #[derive(Debug)]
 pub struct HandedOut {
     /// The clock.
     pub reading: Reading,
-    /// What was chosen and written.
+    /// The chosen and written messages.
     pub choice: Choice,
     /// The message of each that was handed out. `None` if it was erased meanwhile.
     pub messages: Vec<Option<KeptMessage>>,
@@ -199,7 +199,7 @@ pub struct HandedOut {
     pub next_due: Option<StoreTime>,
 }
 
-/// What was erased.
+/// The messages that one batch has erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Erased {
     /// The number of messages.

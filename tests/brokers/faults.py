@@ -207,7 +207,7 @@ class Run:
         return dict(self.sinks.database.execute(f"SELECT id, count(*) FROM {sink} GROUP BY id"))
 
     def wrong(self, messages: dict[str, str]) -> list[str]:
-        """What is not as it must be."""
+        """The violations that a run has found."""
         sinks = {sink: self.counts(sink) for sink in Sinks.NAMES}
         found = []
         for id, kind in messages.items():

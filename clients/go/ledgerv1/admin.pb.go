@@ -4292,7 +4292,7 @@ type AuditEvent struct {
 	// `update_mask` of the request, where it had one. An entry is written with the `force` and the `evidence`
 	// of the request; after DELETE there are only these.
 	AfterJson string `protobuf:"bytes,9,opt,name=after_json,json=afterJson,proto3" json:"after_json,omitempty"`
-	// What was changed, from `before_json` and `after_json`, at most 22 values: of a policy its fields, as policy files have them;
+	// The changes from `before_json` to `after_json`, at most 22 values: of a policy its fields, as policy files have them;
 	// of an entry its state, cause, attempts and effect. Empty where the event changed nothing of them.
 	Changes       []*AuditChange `protobuf:"bytes,10,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4403,7 +4403,7 @@ func (x *AuditEvent) GetChanges() []*AuditChange {
 // `90s`, the bare words of enums, numbers, `true` and `false`.
 type AuditChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was changed, such as `state` or `backoff.max`.
+	// The name of the changed value, such as `state` or `backoff.max`.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Its value before. Empty: there was none, or it was not recorded.
 	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`

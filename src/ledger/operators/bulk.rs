@@ -54,7 +54,7 @@ pub struct BulkOrder {
     pub rate: u32,
     /// Maximum number of entries over all calls of the operation.
     pub maximum: i64,
-    /// What is done with each entry: redrive, park or resolve.
+    /// The change of each entry: redrive, park or resolve.
     pub action: Action,
     /// How the operator knows what becomes of the entries; empty: not stated.
     pub evidence: String,
@@ -269,7 +269,7 @@ impl Run {
                 Err(rejection) if rejection.reason == Reason::Overloaded && tries < TRIES_MAX => {
                     sleep(TRY_AFTER).await;
                 }
-                // What is refused for now is left to the next call of the operation.
+                // An entry that is refused for now is left to the next call of the operation.
                 Err(rejection) if of_the_entry(rejection.reason) => return Ok(Err(rejection)),
                 Err(rejection) => return Err(rejection),
             }

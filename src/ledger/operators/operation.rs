@@ -30,7 +30,7 @@ pub(super) struct StartOperation {
     pub(super) reason: String,
     /// The consumer.
     pub(super) consumer: String,
-    /// What is done with each entry.
+    /// The change of each entry.
     pub(super) action: Action,
     /// The request, for the audit.
     pub(super) asked: String,

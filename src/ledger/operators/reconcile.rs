@@ -94,7 +94,7 @@ impl Operators {
     }
 }
 
-/// What is written for the rows of a part.
+/// The writes for the rows of a part.
 #[derive(Default)]
 struct Writes {
     fresh: Vec<ImportedEntry>,

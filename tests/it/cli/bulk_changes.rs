@@ -55,7 +55,7 @@ async fn many_entries_are_resolved(kind: Kind) {
     in_doubt(&server, "2").await;
     let many = ["entries", "resolve", "--consumer", "c", "--state", "PARKED", "--reason", "reconciled"];
     let received = [&many[..], &["--as", "received"]].concat();
-    // What is processed again may have its effect twice.
+    // A message that is processed again may have its effect twice.
     let dry = ask(&server, &[&received[..], &["--dry-run"]].concat()).await;
     dry.is(0, "dry run: 2 would be resolved, 0 refused; 1 of these may have had its effect\n");
     let completed = [&many[..], &["--as", "completed", "--evidence", "report 4711", "--yes"]].concat();

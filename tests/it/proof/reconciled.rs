@@ -49,7 +49,7 @@ impl Seen {
     }
 }
 
-/// What is said of a row, and what is known of its key then.
+/// The outcome of a row, and the entry of its key afterwards.
 pub(crate) fn reconcile(
     row: Option<&Row>,
     effect: &Effect,

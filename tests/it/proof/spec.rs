@@ -94,7 +94,7 @@ pub(crate) struct Row {
     pub(crate) result: Vec<u8>,
     /// There was a result, too large to be stored.
     pub(crate) dropped: bool,
-    /// What is kept of the message.
+    /// The state of the stored message.
     pub(crate) body: Option<Body>,
     pub(crate) closed_at: i64,
     pub(crate) parked_at: i64,

@@ -1,4 +1,4 @@
-//! What is open in all consumers: listed by consumer, found by owner, error and instant of parking, and grouped by error.
+//! Open entries of all consumers: listed by consumer, found by owner, error and instant of parking, and grouped by error.
 
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::proto::{

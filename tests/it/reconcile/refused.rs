@@ -1,4 +1,4 @@
-//! What is refused: one row alone, or the whole request.
+//! Refusals, of one row alone or of the whole request.
 
 use idempotency_ledger::proto::{
     self, EffectEvidence, ReconcileEntriesRequest, ReconcileOutcome, ReconcileRow,

@@ -147,7 +147,7 @@ export class TopicConsumer {
     const client = await import('@platformatic/kafka');
     const pool = new Pool(this.#options, `topic ${topic}`, stop);
     const shared = { ...config, clientId: config.clientId ?? 'idempotency-ledger' };
-    // What is refused is tried again here. By itself the client would join again, and commit offsets of its former partitions.
+    // No retries by the client: it would rejoin the group and commit offsets of its former partitions. The run retries itself.
     const own = {
       ...shared,
       sessionTimeout: SESSION,
@@ -242,7 +242,7 @@ class Run {
     taken.partition.hold(taken, delayMs, this.#changed.notify);
   }
 
-  /** Processes a message. What is not done stays uncommitted, and is held unless its partition is revoked. */
+  /** Processes a message. An unfinished message stays uncommitted, and is held unless its partition is revoked. */
   async #settle(taken: Taken): Promise<void> {
     const { topic, handler, named: name = named, retries, deadLetters = `${topic}.dead` } = this.options;
     const { message, partition } = taken;

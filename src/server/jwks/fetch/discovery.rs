@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What is appended to an issuer, without the slash at its end.
+/// The path of the discovery document, appended to an issuer without its trailing slash.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
 /// The fields that are read; a document has many others.

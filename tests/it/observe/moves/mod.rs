@@ -186,7 +186,7 @@ fn named<S>(events: &[Event<S>]) -> [Vec<&'static str>; 2] {
     [of(|event| event.rises), of(|event| event.falls)]
 }
 
-/// What is wrong with the events for this catalogue.
+/// The metrics of a catalogue that the events do not cover.
 fn uncovered(kinds: &BTreeMap<String, String>, [rising, falling]: &[BTreeSet<String>; 2]) -> Vec<String> {
     let of = |series: &BTreeSet<String>, name: &str| series.iter().any(|one| metric(one) == name);
     let mut wrong = Vec::new();
