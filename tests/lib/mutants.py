@@ -639,7 +639,7 @@ MUTANTS = [
         (CONNECT, 'if row.try_get("read_only").map_err(of_sqlx)? {', 'if row.try_get::<bool, _>("read_only").map_err(of_sqlx)? && version < VERSION_MIN {'),
     ]),
     Mutant("S25", "an operator's Delete goes on while the clock is behind", "only_grows::", [
-        (PG_ENTRIES, "greatest(e.version, e.token) + $4 < c.token_clock\n  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level", "greatest(e.version, e.token) + $4 < c.token_clock\n  AND $3::bigint IS NOT NULL AND c.level"),
+        (PG_ENTRIES, "      AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level", "      AND $3::bigint IS NOT NULL AND c.level"),
         (LITE_OPERATORS, "if grows && !reading.is_sound() {", "if grows && !reading.is_sound() && entry_is_new(&write) {"),
         (LITE_OPERATORS, "#[async_trait]\nimpl Operators for", "fn entry_is_new(write: &Write) -> bool {\n    matches!(write, Write::Insert(_))\n}\n\n#[async_trait]\nimpl Operators for"),
     ]),
@@ -1836,7 +1836,7 @@ MUTANTS = [
         (LITE_CONNECT, "still(serves_from, level, newest(&MIGRATIONS))", "still(serves_from * 0, level, newest(&MIGRATIONS))"),
     ]),
     Mutant("K65", "completions do not look whom the store serves", "schema::level", [
-        (PG_ENTRIES, "            \" AND c.serves_from <= \",", "            \" AND 0 * c.serves_from <= \","),
+        (PG_ENTRIES, "            \" AND c.serves_from <= \",\n            known!(),\n            \") AS r", "            \" AND 0 * c.serves_from <= \",\n            known!(),\n            \") AS r"),
     ]),
     Mutant("K66", "the gauge of sources counts consumers", "observe::entries", [
         ("src/metrics/entries.rs", "(\"source\", stored.sources)", "(\"source\", stored.consumers)"),
@@ -2583,6 +2583,12 @@ MUTANTS = [
     ]),
     Mutant("IN20", "a redrive without the fingerprint hands out the message that had it", "inbox::next", [
         ("src/domain/operate.rs", "        next.body = entry.body.map(|_| Body::Erased);\n", ""),
+    ]),
+    Mutant("IN21", "a deleted entry leaves its payload behind on Postgres", "inbox::store_table", [
+        ("src/store/postgres/entry_statements.rs", "DELETE FROM ledger.messages m USING deleted d WHERE m.key = d.key", "DELETE FROM ledger.messages m USING deleted d WHERE m.key = d.key AND m.bytes < 0"),
+    ]),
+    Mutant("IN22", "a deleted entry leaves its payload behind on SQLite", "inbox::store_table", [
+        ("src/store/sqlite/operators.rs", "delete_message(connection, *key).await?;", "delete_message(connection, KeyHash::default().min(*key)).await?;"),
     ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [

@@ -2829,8 +2829,8 @@ type DeleteEntryRequest struct {
 	ExpectedVersion int64 `protobuf:"varint,3,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
 	// Why, for the audit: 1 to 1,024 bytes. Required.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Allow it also where a later delivery would have its effect again: see DeleteEntry. Required with
-	// `key_hash`.
+	// Allow it also where a later delivery would have its effect again, or an acknowledged message would be lost: see
+	// DeleteEntry. Required with `key_hash`.
 	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
 	// The 128-bit hash of the key of an entry that cannot be read, as ListEntries and RedriveEntries name it: a UUID. Set
 	// either it or `key`.

@@ -341,14 +341,12 @@ impl PgSession {
             .bind(self.mark.get())
             .bind(SETTLED.micros())
             .bind(TOKEN_MAX - 1);
-        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(done.rows_affected() == 1)
+        Ok(query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?.is_some())
     }
 
     pub(super) async fn delete(&mut self, key: KeyHash, version: i64) -> Result<bool, StoreError> {
         let query = self.query(DELETE).bind(key).bind(version).bind(self.mark.get()).bind(SETTLED.micros());
-        let done = query.execute(&mut self.connection).await.map_err(of_sqlx)?;
-        Ok(done.rows_affected() == 1)
+        Ok(query.fetch_optional(&mut self.connection).await.map_err(of_sqlx)?.is_some())
     }
 }
 

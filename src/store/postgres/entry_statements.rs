@@ -251,34 +251,42 @@ WHERE e.key NOT IN (
     JOIN ledger.entries f ON f.key = ANY (ARRAY[r.key])
     FOR NO KEY UPDATE OF f SKIP LOCKED)";
 
-/// Deletes an unreadable entry for an operator. The value in `token` counts only if it is a valid token.
-pub(super) const DELETE_UNREADABLE: &str = concat!(
-    "-- ledger.delete_unreadable
+/// Deletes an entry that `$condition` selects, together with its message: an erasure leaves no payload.
+macro_rules! delete {
+    ($name:literal, $condition:literal) => {
+        concat!(
+            "-- ledger.",
+            $name,
+            "
 WITH clock AS MATERIALIZED (
     SELECT ledger.clock() + token_offset AS token_clock, clock_mark, level, serves_from FROM ledger.meta
+), deleted AS (
+    DELETE FROM ledger.entries e
+    USING clock c
+    WHERE e.key = ANY (ARRAY[$1::uuid])
+      AND ",
+            $condition,
+            "
+      AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level <= ",
+            level!(),
+            " AND c.serves_from <= ",
+            known!(),
+            "
+    RETURNING e.key
+), message AS (
+    DELETE FROM ledger.messages m USING deleted d WHERE m.key = d.key
 )
-DELETE FROM ledger.entries e
-USING clock c
-WHERE e.key = ANY (ARRAY[$1::uuid])
-  AND ($2::bigint IS NULL OR e.version = $2) AND (e.token NOT BETWEEN 0 AND $5 OR e.token + $4 < c.token_clock)
-  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level <= ",
-    level!(),
-    " AND c.serves_from <= ",
-    known!()
+SELECT d.key FROM deleted d"
+        )
+    };
+}
+
+/// Deletes an unreadable entry for an operator. The value in `token` counts only if it is a valid token.
+pub(super) const DELETE_UNREADABLE: &str = delete!(
+    "delete_unreadable",
+    "($2::bigint IS NULL OR e.version = $2) AND (e.token NOT BETWEEN 0 AND $5 OR e.token + $4 < c.token_clock)"
 );
 
 /// Deletes an entry for an operator, whatever the rules.
-pub(super) const DELETE: &str = concat!(
-    "-- ledger.delete
-WITH clock AS MATERIALIZED (
-    SELECT ledger.clock() + token_offset AS token_clock, clock_mark, level, serves_from FROM ledger.meta
-)
-DELETE FROM ledger.entries e
-USING clock c
-WHERE e.key = ANY (ARRAY[$1::uuid])
-  AND e.version = $2 AND greatest(e.version, e.token) + $4 < c.token_clock
-  AND c.token_clock >= greatest(c.clock_mark, $3) AND c.level <= ",
-    level!(),
-    " AND c.serves_from <= ",
-    known!()
-);
+pub(super) const DELETE: &str =
+    delete!("delete", "e.version = $2 AND greatest(e.version, e.token) + $4 < c.token_clock");

@@ -11,6 +11,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use super::SqliteSession;
 use super::entry_statements::{ADDED, COMPLETE, DELETE, DELETE_UNREADABLE, INSERT, LOAD, REPLACE};
 use super::errors::of_sqlx;
+use super::inbox_statements::INBOX_ERASE_MESSAGE;
 use super::names::{learn_names, learn_values};
 use super::one_trip::{Mode, RowQuery, RowWork};
 use crate::domain::{Entry, Key, KeyHash, Reading, SETTLED, StoreTime, TOKEN_MAX};
@@ -292,4 +293,15 @@ pub(super) async fn delete(
         sqlx::query(DELETE).bind(key).bind(version).bind(reading.token_clock()).bind(SETTLED.micros());
     let done = query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(done.rows_affected() == 1)
+}
+
+/// Deletes the message of an entry that an operator deletes: an erasure leaves no payload. Messages of entries that the purge deletes
+/// are erased before.
+pub(super) async fn delete_message(
+    connection: &mut SqliteConnection,
+    key: KeyHash,
+) -> Result<(), StoreError> {
+    let query = sqlx::query(INBOX_ERASE_MESSAGE).bind(key).bind(i64::MAX);
+    query.execute(connection).await.map_err(|error| of_sqlx(&error))?;
+    Ok(())
 }

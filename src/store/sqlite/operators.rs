@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::SqliteSession;
 use super::audit::{self, add_event};
 use super::counting;
-use super::entries::{delete, delete_unreadable, insert, load, replace};
+use super::entries::{delete, delete_message, delete_unreadable, insert, load, replace};
 use super::errors::of_sqlx;
 use super::file::Work;
 use super::listing;
@@ -271,6 +271,9 @@ pub(super) async fn change(
     };
     if !written {
         return Ok(WriteResult::Lost);
+    }
+    if let Write::Delete(key, _) | Write::DeleteUnreadable(key, _) = write {
+        delete_message(connection, *key).await?;
     }
     add_event(connection, event).await?;
     Ok(WriteResult::Done)

@@ -17,6 +17,7 @@ on_both_stores!(
     batch_is_answered_item_by_item,
     full_backlog_is_refused_and_heals,
     erased_message_comes_back_with_a_new_delivery,
+    deleted_entry_leaves_no_message,
     erasure_that_is_late_shows_its_lag,
     stored_messages_are_counted_as_they_come_and_go,
 );
@@ -270,6 +271,31 @@ async fn erased_message_comes_back_with_a_new_delivery(kind: Kind) {
     let gone = server.admin.get_message(read("again")).await.unwrap_err();
     assert_eq!(refusal(&gone).reason, "ENTRY_NOT_FOUND");
     assert_eq!(answer_to(&mut server, message("1")).await.0, "completed");
+    server.stop().await;
+}
+
+async fn deleted_entry_leaves_no_message(kind: Kind) {
+    let mut server = server(kind).await;
+    stored(&mut server, "1").await;
+    stored(&mut server, "2").await;
+    server.advance(seconds(120)).await;
+    let found = proto::GetEntryRequest { key: key("c", "1"), ..Default::default() };
+    let entry = server.admin.get_entry(found).await.unwrap().into_inner().entry.unwrap();
+    let request = |force: bool| proto::DeleteEntryRequest {
+        key: key("c", "1"),
+        expected_version: entry.version,
+        request_id: format!("erasure {force}"),
+        reason: "an erasure".into(),
+        force,
+        ..Default::default()
+    };
+    let refused = server.admin.delete_entry(request(false)).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "STATE_NOT_ALLOWED", "the message was acknowledged");
+    server.admin.delete_entry(request(true)).await.unwrap();
+    let kept = server.at.number("SELECT count(*) FROM @ledger.messages").await;
+    assert_eq!(kept, 1, "the message of the other entry");
+    assert_eq!(handed(&mut server, next(9)).await.len(), 1);
+    assert_eq!(answer_to(&mut server, message("1")).await.0, "stored RECEIVED");
     server.stop().await;
 }
 

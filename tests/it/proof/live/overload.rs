@@ -32,7 +32,7 @@ const CLIENTS: usize = 64;
 const WARM: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The least share of its capacity that an overloaded server must serve. A small run has a lower share and repeats all steps, since
-/// other tests run beside it: a server that falls short does so in each round.
+/// other tests run meanwhile: a server that falls short does so in each round.
 const SHARE: f64 = 0.9;
 const SHARE_SMALL: f64 = 0.8;
 const ROUNDS_SMALL: usize = 5;

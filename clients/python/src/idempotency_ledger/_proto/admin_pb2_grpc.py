@@ -302,7 +302,10 @@ class AdminServiceServicer(object):
         audit keeps that it was deleted, by whom and why, the consumer, and the hash of its key, but not
         its id. The name of its source stays among the sources, as those of consumers do.
 
-        Needs `force` where the effect happened or may have happened, since it would happen again.
+        Its message is deleted with it.
+
+        Needs `force` where the effect happened or may have happened, since it would happen again; and where the ledger keeps the
+        message of an entry that is not COMPLETED, since the message was acknowledged to its broker.
 
         An entry that cannot be read (ENTRY_UNREADABLE) is deleted by `key_hash` and `force`, with the right on all
         consumers: its consumer cannot be known for certain. A token that is not valid does not prevent the deletion. A
@@ -311,7 +314,7 @@ class AdminServiceServicer(object):
         deletion by `key_hash` is refused with STATE_NOT_ALLOWED: delete it by its key.
 
         Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the
-        last grant, redrive or resolve); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
+        last grant, redrive or resolve, or change of an entry with a message); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
