@@ -95,7 +95,7 @@ pub(super) async fn carry_out(
         // By key, as in every statement that writes.
         entries.sort_by_key(|entry| entry.entry().key.hash());
         let events = events(order, &loaded.reading, &entries);
-        sent.note(events.first(), &outcomes);
+        sent.note(&events, &outcomes);
         match done(session.operators().write_entries(&entries, &[], &events)).await {
             Ok(true) => {
                 tracing::info!(

@@ -14,6 +14,7 @@ use crate::domain::{
 };
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::policies::in_force::PoliciesInForce;
+use crate::metrics::Metrics;
 use crate::store::{EventDigests, Fault, Session, StoreError};
 
 /// A row of an operator's request.
@@ -50,37 +51,48 @@ impl Operators {
     /// `STORE_CLOCK_BEHIND`, `STORE_CLOCK_AHEAD`, and those of the store; single rows are refused in the answer.
     pub async fn reconcile(&self, order: ReconcileOrder) -> Result<ReconcileOutcomes, Rejection> {
         let keys: Vec<Key> = order.rows.iter().map(|row| row.key.clone()).collect();
-        let (inner, dry_run) = (&self.inner, order.dry_run);
-        let asked = (Arc::clone(&inner.policies), order, Sent::default());
-        if dry_run {
-            let decide = inner.reads.read(&self.principal, asked, |session, (policies, order, sent)| {
-                Box::pin(carry_out(session, policies, order, sent))
-            });
+        let inner = &self.inner;
+        let work = ReconcileWork {
+            policies: Arc::clone(&inner.policies),
+            metrics: inner.metrics.clone(),
+            order,
+            sent: Sent::default(),
+        };
+        if work.order.dry_run {
+            let decide =
+                inner.reads.read(&self.principal, work, |session, work| Box::pin(carry_out(session, work)));
             return decide.await;
         }
         let awaited = inner.changes.waiting() > 0;
-        let change =
-            inner.change_task.change(&self.principal, asked, |session, (policies, order, sent), _| {
-                Box::pin(carry_out(session, policies, order, sent))
-            });
+        let change = inner
+            .change_task
+            .change(&self.principal, work, |session, work, _| Box::pin(carry_out(session, work)));
         let reconciled = change.await;
         for key in keys.iter().filter(|_| awaited) {
             inner.changes.changed(key);
         }
-        if let Ok(outcomes) = &reconciled {
-            self.alert(&keys, outcomes);
-        }
         reconciled
     }
+}
 
-    /// Counts the effects that may have happened twice, and logs one of them.
-    fn alert(&self, keys: &[Key], outcomes: &ReconcileOutcomes) {
+/// A request, with all that its job needs. The job goes on if its caller disconnects.
+pub(super) struct ReconcileWork {
+    policies: Arc<PoliciesInForce>,
+    metrics: Metrics,
+    order: ReconcileOrder,
+    sent: Sent<ReconcileOutcomes>,
+}
+
+impl ReconcileWork {
+    /// Counts the effects that may have happened twice, and logs one of them: once they are written, whether the caller is still there
+    /// or not, since a repeat answers `KNOWN`.
+    fn alert(&self, outcomes: &ReconcileOutcomes) {
         let doubled = |outcome: &Result<_, _>| matches!(outcome, Ok(ReconcileOutcome::Doubled));
+        let rows = self.order.rows.iter().zip(outcomes);
         let doubled: Vec<&Key> =
-            keys.iter().zip(outcomes).filter(|(_, outcome)| doubled(outcome)).map(|(key, _)| key).collect();
+            rows.filter(|(_, outcome)| doubled(outcome)).map(|(row, _)| &row.key).collect();
         for key in &doubled {
-            let has_policy = self.inner.policies.registered(key.consumer());
-            self.inner.metrics.doubled(key.consumer(), has_policy);
+            self.metrics.doubled(key.consumer(), self.policies.registered(key.consumer()));
         }
         if let Some(first) = doubled.first() {
             tracing::error!(
@@ -105,11 +117,11 @@ struct Writes {
 /// The compare-and-set loop: looks, decides and writes, until no other writer intervened.
 pub(super) async fn carry_out(
     session: &mut dyn Session,
-    policies: &PoliciesInForce,
-    order: &ReconcileOrder,
-    sent: &Sent<ReconcileOutcomes>,
+    work: &ReconcileWork,
 ) -> JobResult<ReconcileOutcomes> {
+    let ReconcileWork { policies, order, sent, .. } = work;
     if let Some(outcomes) = sent.applied(session).await? {
+        work.alert(&outcomes);
         return Ok(Ok(outcomes));
     }
     let keys: Vec<Key> = order.rows.iter().map(|row| row.key.clone()).collect();
@@ -119,7 +131,11 @@ pub(super) async fn carry_out(
         // Before the entries: what another call reconciles in between is decided again, since its version is another one.
         let known = session.operators().event_digests(&ids).await.map_err(StoreError::nothing_sent)?;
         let loaded = session.entries().load(&keys).await.map_err(StoreError::nothing_sent)?;
-        if let Some(rejection) = clock_refusal(&loaded.reading) {
+        // A row that was reconciled before is KNOWN by any clock, and whatever became of its entry.
+        let is_new = |(row, id): (&ReconcileRow, &String)| audited(&known, id, row) == Audited::New;
+        if let Some(rejection) = clock_refusal(&loaded.reading)
+            && order.rows.iter().zip(&ids).any(is_new)
+        {
             return Ok(Err(rejection));
         }
         let mut writes = Writes::default();
@@ -129,8 +145,11 @@ pub(super) async fn carry_out(
                 if locked.contains(&row.key.hash()) {
                     return Err(row_locked());
                 }
-                let entry = found.into_entry(row.key.hash())?;
                 let audited = audited(&known, id, row);
+                let entry = match audited {
+                    Audited::New => found.into_entry(row.key.hash())?,
+                    Audited::Same | Audited::Other => None,
+                };
                 let position = i64::try_from(writes.fresh.len()).unwrap_or(0) + 1;
                 let policy = policies.of(row.key.consumer());
                 let context = Context::at(&loaded.reading, &policy, position);
@@ -144,7 +163,7 @@ pub(super) async fn carry_out(
             return Ok(Ok(outcomes));
         }
         writes.sort();
-        sent.note(writes.events.first(), &outcomes);
+        sent.note(&writes.events, &outcomes);
         let Writes { fresh, changed, events } = &writes;
         match done(session.operators().write_entries(fresh, changed, events)).await {
             Ok(true) => {
@@ -154,6 +173,7 @@ pub(super) async fn carry_out(
                     actor = order.actor,
                     "effects without claims were reconciled"
                 );
+                work.alert(&outcomes);
                 return Ok(Ok(outcomes));
             }
             // Another caller changed one of them in between; or the clock is wrong, and the next look shows in which way.

@@ -2,16 +2,16 @@
 
 use std::sync::PoisonError;
 
-use crate::domain::AuditEvent;
+use crate::domain::{AuditEvent, RequestDigest};
 use crate::ledger::runtime::Mutex;
 use crate::store::{Session, StoreError};
 
-/// One of the events of the last write, by its consumer and its id, with the outcomes that hold if it is found: it shows a
-/// second try whether the first one was applied, since all events of a part are written or none.
-pub(super) struct Sent<T>(Mutex<Option<(SentEvent, T)>>);
+/// The events of the last write, with the outcomes that hold once all of them are in the audit. One event is not enough: another
+/// call may have written the event of the same row, and none of the others.
+pub(super) struct Sent<T>(Mutex<Option<(Vec<SentEvent>, T)>>);
 
-/// The consumer and the id of an event.
-type SentEvent = (String, String);
+/// The stored id of an event, and the digest of its request.
+type SentEvent = (String, Option<RequestDigest>);
 
 impl<T> Default for Sent<T> {
     fn default() -> Sent<T> {
@@ -20,9 +20,10 @@ impl<T> Default for Sent<T> {
 }
 
 impl<T: Clone> Sent<T> {
-    pub(super) fn note(&self, event: Option<&AuditEvent>, outcomes: &T) {
-        let event = event.map(|event| (event.consumer.clone(), event.request_id.clone()));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = event.map(|event| (event, outcomes.clone()));
+    /// Notes a write that is about to be sent.
+    pub(super) fn note(&self, events: &[AuditEvent], outcomes: &T) {
+        let events = events.iter().map(|event| (event.stored_id(), event.digest)).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((events, outcomes.clone()));
     }
 
     /// The outcomes of the last write, if it was applied; `None` if there was none, or if it was not applied.
@@ -31,8 +32,10 @@ impl<T: Clone> Sent<T> {
     /// Those of the store: nothing was sent.
     pub(super) async fn applied(&self, session: &mut dyn Session) -> Result<Option<T>, StoreError> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(((consumer, request_id), outcomes)) = noted else { return Ok(None) };
-        let event = session.operators().audited(&consumer, &request_id).await;
-        Ok(event.map_err(StoreError::nothing_sent)?.map(|_| outcomes))
+        let Some((events, outcomes)) = noted else { return Ok(None) };
+        let ids: Vec<String> = events.iter().map(|(id, _)| id.clone()).collect();
+        let known = session.operators().event_digests(&ids).await.map_err(StoreError::nothing_sent)?;
+        let is_applied = events.iter().all(|(id, digest)| known.get(id) == Some(digest));
+        Ok(is_applied.then_some(outcomes))
     }
 }
