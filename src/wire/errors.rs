@@ -40,8 +40,8 @@ const VIOLATION_OVERHEAD: usize = 10;
 /// The number of violations that are kept.
 pub(super) const VIOLATIONS_MAX: usize = 32;
 
-pub(crate) fn internal(message: &str) -> Rejection {
-    error_once_a_second!(message, "a bug of the server");
+pub(crate) fn internal(contradiction: &str) -> Rejection {
+    error_once_a_second!(contradiction, "a bug of the server");
     Rejection::new(Reason::Internal, "a bug of the server; nothing is known to be changed")
 }
 

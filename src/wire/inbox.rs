@@ -45,8 +45,7 @@ pub(crate) fn store(
     message.event_type = fields.event_type(message.event_type);
     fields.bytes("fingerprint", &request.fingerprint, limits.fingerprint);
     let occurred_at = fields.instant("occurred_at", request.occurred_at.as_ref());
-    let missing = errors::internal("a key is neither wrong nor right");
-    let key = fields.finish(|| key)?.ok_or(missing)?;
+    let key = fields.finish(|| key)?.ok_or_else(|| errors::internal("a key is neither wrong nor right"))?;
     let store = Store {
         fingerprint: Bytes::copy_from_slice(&request.fingerprint),
         occurred_at,
