@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::retry::JobResult;
-use crate::domain::{AuditEvent, Key, Reason, Rejection};
-use crate::store::{KeptMessage, Session, StoreError, Write};
+use crate::domain::{AuditEvent, Body, Key, Reason, Rejection};
+use crate::store::{Found, KeptMessage, Session, StoreError, Write};
 
 /// Whose message is read, by whom, and why.
 pub(super) struct Sought {
@@ -16,8 +16,18 @@ pub(super) struct Sought {
 }
 
 pub(super) async fn read(session: &mut dyn Session, sought: &Sought) -> JobResult<KeptMessage> {
-    let reading = session.entries().load(&[]).await.map_err(StoreError::nothing_sent)?.reading;
-    let kept = session.inbox().message(sought.key.hash()).await.map_err(StoreError::nothing_sent)?;
+    let keys = std::slice::from_ref(&sought.key);
+    let mut loaded = session.entries().load(keys).await.map_err(StoreError::nothing_sent)?;
+    let entry = match loaded.found.pop().unwrap_or(Found::Absent).into_entry(sought.key.hash()) {
+        Ok(entry) => entry,
+        Err(rejection) => return Ok(Err(rejection)),
+    };
+    // The entry decides: a message that was erased stays in its table until the sweep.
+    let kept = if entry.is_some_and(|entry| entry.body == Some(Body::Kept)) {
+        session.inbox().message(sought.key.hash()).await.map_err(StoreError::nothing_sent)?
+    } else {
+        None
+    };
     let Some(kept) = kept else {
         return Ok(Err(Rejection::new(
             Reason::EntryNotFound,
@@ -26,7 +36,7 @@ pub(super) async fn read(session: &mut dyn Session, sought: &Sought) -> JobResul
     };
     let event = AuditEvent {
         request_id: format!("message/{}", sought.id.hyphenated()),
-        at: reading.now,
+        at: loaded.reading.now,
         actor: sought.actor.clone(),
         action: "READ_MESSAGE".to_owned(),
         consumer: sought.key.consumer().to_owned(),
