@@ -237,7 +237,7 @@ fn permitted(entry: &Entry, change: &Change, context: &Context<'_>) -> Result<()
     let clock =
         Clock { now: context.now, for_tokens: context.token_clock(), fault: ClockFault::of_context(context) };
     let Obstacles { danger, refusal } = obstacles(entry, change.action.kind(), clock);
-    match danger {
+    match danger.or_else(|| message_lost(entry, &change.action)) {
         Some(danger) if !change.force => Err(not_allowed(entry, danger)),
         Some(_) | None => refusal.map_or(Ok(()), Err),
     }
@@ -251,6 +251,15 @@ fn second_effect_near(entry: &Entry, now: StoreTime) -> Option<&'static str> {
     at_work(entry, now).then_some(
         "its last claim is unsettled and its lease is not over, so that its holder may be at work: wait, or use \
          `force`",
+    )
+}
+
+/// Why a Redrive that drops the fingerprint needs force: it takes the stored message with it, of which no broker has another copy.
+fn message_lost(entry: &Entry, action: &Action) -> Option<&'static str> {
+    let drops = matches!(action, Action::Redrive { drop_fingerprint: true, .. });
+    (drops && entry.body == Some(Body::Kept)).then_some(
+        "the ledger keeps its message, which was acknowledged to the broker: without its fingerprint the message is erased, and \
+         only another Store brings it back; `force` drops it all the same",
     )
 }
 

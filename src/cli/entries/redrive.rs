@@ -20,7 +20,7 @@ pub(in crate::cli) struct Redrive {
     key: Vec<String>,
     #[command(flatten)]
     args: EntryChangeArgs,
-    /// Drop the pinned fingerprint, so that the next claim may bring another payload
+    /// Drop the pinned fingerprint, so that the next claim may bring another payload; a stored message is erased with it
     #[arg(long)]
     drop_fingerprint: bool,
     /// One entry: also where the message could have its effect twice

@@ -330,7 +330,10 @@ async fn dropped_fingerprint_erases_the_message(kind: Kind) {
         drop_fingerprint: true,
         ..Default::default()
     };
-    server.admin.redrive_entry(request).await.unwrap();
+    let refused = server.admin.redrive_entry(request.clone()).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "STATE_NOT_ALLOWED", "no broker has another copy");
+    let forced = proto::RedriveEntryRequest { request_id: "forced".into(), force: true, ..request };
+    server.admin.redrive_entry(forced).await.unwrap();
     assert_eq!(entry(&mut server, "1").await.message_state(), MessageState::Erased);
     assert!(handed(&mut server, next(1)).await.is_empty());
     let again = server.client.store(message("1")).await.unwrap().into_inner();

@@ -801,6 +801,9 @@ pub(crate) fn order(
         Order::Redrive { force: false, .. } | Order::Complete { force: false, .. } if danger => {
             return Err("STATE_NOT_ALLOWED");
         }
+        Order::Redrive { force: false, drop_fingerprint: true, .. } if row.body == Some(Body::Kept) => {
+            return Err("STATE_NOT_ALLOWED");
+        }
         Order::FailTerminal { force: false, .. } | Order::NotDone { force: false } if danger => {
             return Err("STATE_NOT_ALLOWED");
         }
