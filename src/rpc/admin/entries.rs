@@ -86,14 +86,14 @@ pub(super) fn filter(
         states = vec![proto::EntryState::InProgress as i16];
     } else if states.is_empty() && (!causes.is_empty() || asked.parked_max_age.is_some()) {
         states = vec![proto::EntryState::Parked as i16];
-    } else if states.is_empty() && (by_text || all) {
+    } else if states.is_empty() && (by_text || (all && !asked.doubled)) {
         states = OPEN.to_vec();
     }
     if states.contains(&(proto::EntryState::Completed as i16)) {
         if by_text || asked.parked_max_age.is_some() {
             let text = "names COMPLETED together with owner, error_contains or parked_max_age, which look at open entries alone";
             fields.wrong("filter.states", text);
-        } else if all {
+        } else if all && !asked.doubled {
             fields.wrong("filter.states", "names COMPLETED without a consumer: name the consumer");
         }
     }
