@@ -14,8 +14,8 @@ use crate::proto::{EffectEvidence, EntryKey, ReconcileRow};
 
 /// The version of the format.
 const VERSION: u32 = 1;
-/// The maximum number of bytes of a line: a key, a fingerprint and a result at their bounds, and base64.
-const LINE_BYTES_MAX: u64 = 64 << 10;
+/// The maximum number of bytes of a line: a key, a fingerprint and a result at the highest bounds of a server (1 MiB), and base64.
+const LINE_BYTES_MAX: u64 = 2 << 20;
 /// The maximum number of beginnings without an end at any line. No consumer has this number of effects under way together.
 const OPEN_MAX: usize = 100_000;
 
@@ -47,13 +47,19 @@ struct SpoolLine {
     result_base64: String,
 }
 
+/// The id of a row; and the consumer, source and id of its key.
+type Begun = (String, [String; 3]);
+
 /// The rows of a spool: those that have ended in the order of their ends, then those without an end in the order of their
 /// beginnings.
 pub(super) struct Spool<R> {
     input: R,
     line: u64,
-    /// The beginnings that have no end yet, by the id of their row.
-    open: HashMap<String, Placed>,
+    /// The beginnings that have no end yet, by the id of their row and their key: spools of two processes that were joined may have
+    /// the same ids.
+    open: HashMap<Begun, Placed>,
+    /// Beginnings that were repeated before their end: each may have had an effect.
+    repeated: Vec<Placed>,
     /// The beginnings that have no end at the end of the file, the last one first.
     unfinished: Option<Vec<Placed>>,
     broken: bool,
@@ -61,7 +67,7 @@ pub(super) struct Spool<R> {
 
 impl<R: BufRead> Spool<R> {
     pub(super) fn new(input: R) -> Spool<R> {
-        Spool { input, line: 0, open: HashMap::new(), unfinished: None, broken: false }
+        Spool { input, line: 0, open: HashMap::new(), repeated: Vec::new(), unfinished: None, broken: false }
     }
 
     /// The next line; `None` at the end of the file.
@@ -74,9 +80,10 @@ impl<R: BufRead> Spool<R> {
             match read {
                 Ok(0) => return None,
                 Ok(_) if text.len() as u64 >= LINE_BYTES_MAX => {
-                    return Some(Err(Next::Broken(format!(
-                        "line {line}: is longer than {LINE_BYTES_MAX} bytes"
-                    ))));
+                    if let Err(error) = skip_line(&mut self.input) {
+                        return Some(Err(Next::Broken(format!("line {line}: {error}"))));
+                    }
+                    return Some(Err(Next::Bad(line, format!("is longer than {LINE_BYTES_MAX} bytes"))));
                 }
                 Ok(_) => {}
                 Err(error) => return Some(Err(Next::Broken(format!("line {line}: {error}")))),
@@ -101,26 +108,20 @@ impl<R: BufRead> Spool<R> {
 
     /// Takes a line in; `None` if it makes no row yet.
     fn take(&mut self, found: SpoolLine) -> Result<Option<Placed>, Next> {
-        let (line, event, id) = (self.line, found.event, found.row.clone());
+        let (line, event) = (self.line, found.event);
+        let key = [&found.consumer, &found.source, &found.id].map(String::clone);
+        let begun = (found.row.clone(), key);
         let placed = placed(line, found).map_err(|why| Next::Bad(line, why))?;
         if event == Event::Begin {
-            if self.open.len() >= OPEN_MAX {
+            if self.open.len() + self.repeated.len() >= OPEN_MAX {
                 let why =
                     format!("line {line}: is the {OPEN_MAX}th beginning without an end; is this a spool?");
                 return Err(Next::Broken(why));
             }
-            return match self.open.insert(id, placed) {
-                None => Ok(None),
-                Some(_) => Err(Next::Bad(line, "row: has begun on an earlier line".to_owned())),
-            };
+            self.repeated.extend(self.open.insert(begun, placed));
+            return Ok(None);
         }
-        let begun = self.open.remove(&id);
-        if let Some(begun) = &begun
-            && begun.row.key != placed.row.key
-        {
-            let why = format!("row: has another key than its beginning on line {}", begun.line);
-            return Err(Next::Bad(line, why));
-        }
+        let begun = self.open.remove(&begun);
         if event == Event::None {
             return Ok(None);
         }
@@ -143,7 +144,8 @@ impl<R: BufRead> Iterator for Spool<R> {
                 Some(Ok(found)) => self.take(found),
                 Some(Err(next)) => Err(next),
                 None => {
-                    let mut open: Vec<Placed> = std::mem::take(&mut self.open).into_values().collect();
+                    let mut open = std::mem::take(&mut self.repeated);
+                    open.extend(std::mem::take(&mut self.open).into_values());
                     open.sort_by_key(|placed| std::cmp::Reverse(placed.line));
                     self.unfinished = Some(open);
                     continue;
@@ -159,6 +161,19 @@ impl<R: BufRead> Iterator for Spool<R> {
             }
         }
         self.unfinished.as_mut().and_then(Vec::pop).map(|placed| Next::Row(Box::new(placed)))
+    }
+}
+
+/// Skips the rest of a line, in pieces of the reader's own size.
+fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
+    loop {
+        let piece = input.fill_buf()?;
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let (skipped, done) = (end.map_or(piece.len(), |end| end + 1), end.is_some() || piece.is_empty());
+        input.consume(skipped);
+        if done {
+            return Ok(());
+        }
     }
 }
 
@@ -260,20 +275,47 @@ mod tests {
     }
 
     #[test]
+    fn every_beginning_is_kept_where_ids_of_rows_are_used_twice() {
+        for (text, rows) in [
+            ([line("begin", "a", "1", ""), line("end", "a", "2", "")], ["2 SPOOL 2", "1 SPOOL_UNFINISHED 1"]),
+            (
+                [line("begin", "a", "1", ""), line("begin", "a", "2", "")],
+                ["1 SPOOL_UNFINISHED 1", "2 SPOOL_UNFINISHED 2"],
+            ),
+            (
+                [line("begin", "a", "1", ""), line("begin", "a", "1", "")],
+                ["1 SPOOL_UNFINISHED 1", "2 SPOOL_UNFINISHED 1"],
+            ),
+        ] {
+            assert_eq!(read(&text.concat()).0, rows, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_hides_no_other() {
+        let long = "x".repeat(3 << 20);
+        let text = format!("{}{long}\n{}", line("begin", "a", "1", ""), line("end", "b", "2", ""));
+        let (found, torn) = read(&text);
+        assert!(found[0].starts_with("2! is longer than"), "{found:?}");
+        assert_eq!(
+            (&found[1..], torn),
+            (&["3 SPOOL 2".to_owned(), "1 SPOOL_UNFINISHED 1".to_owned()][..], None)
+        );
+    }
+
+    #[test]
     fn bad_lines_name_their_fault() {
         for (text, says) in [
             (line("begin", "a", "1", ",\"result_base64\":\"aGk=\""), "1! result_base64: belongs to an end"),
             (line("end", "a", "1", ",\"result_base64\":\"!\""), "1! result_base64: "),
             (line("end", "a", "1", ",\"fingerprint_hex\":\"0\""), "1! fingerprint_hex: "),
             (line("end", "a", "1", "").replace("2026-05-28T", "May "), "1! at: "),
-            (line("begin", "a", "1", "") + &line("begin", "a", "1", ""), "2! row: has begun"),
-            (line("begin", "a", "1", "") + &line("end", "a", "2", ""), "2! row: has another key"),
             (line("end", "a", "1", ",\"colour\":1"), "1! unknown field `colour`"),
             (
                 line("end", "a", "1", "").replace("\"v\":1", "\"v\":2"),
                 "!! line 1: has version 2 of the format",
             ),
-            ("x".repeat(70_000), "!! line 1: is longer than"),
+            ("x".repeat(3 << 20) + "\n", "1! is longer than"),
         ] {
             let (found, _) = read(&text);
             assert!(found[0].starts_with(says), "{found:?} must say {says}");
