@@ -54,12 +54,19 @@ SELECT request_id, at, actor, action, consumer, key, reason, before, after, dige
 FROM ledger.audit WHERE consumer = $4 AND (at, request_id) < ($1, $2)
 ORDER BY at DESC, request_id DESC LIMIT $3";
 
-/// The event of an operation, and those of its parts, whose ids follow a slash.
+/// The event with the id of the operation, and those of its parts, whose ids follow a slash. As one range the query would walk
+/// the events of other operations, whose ids lie between the two: `fix-2` sorts after `fix` and before `fix/`.
 pub(super) const AUDIT_OF_OPERATION: &str = "\
 -- ledger.audit_of_operation
-SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
-FROM ledger.audit WHERE request_id >= $4 AND request_id < $2 AND request_id < $4 || '/~'
-  AND (request_id = $4 OR request_id > $4 || '/') AND at <= $1
+SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest FROM (
+    SELECT * FROM (
+        SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
+        FROM ledger.audit WHERE request_id > $4 || '/' AND request_id < $4 || '/~' AND request_id < $2 AND at <= $1
+        ORDER BY request_id DESC LIMIT $3) AS parts
+    UNION ALL
+    SELECT request_id, at, actor, action, consumer, key, reason, before, after, digest
+    FROM ledger.audit WHERE request_id = $4 AND request_id < $2 AND at <= $1
+) AS of_operation
 ORDER BY request_id DESC LIMIT $3";
 
 pub(super) const AUDIT_OF_ENTRY: &str = "\
