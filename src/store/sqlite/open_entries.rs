@@ -63,13 +63,18 @@ pub(super) async fn read_open(
     let query = filtered(OPEN_ROWS, range.namespace, before, &filter, reading, limit).bind(range.state);
     let rows = query.fetch_all(connection).await.map_err(|error| of_sqlx(&error))?;
     let one = |row: &sqlx::sqlite::SqliteRow| {
-        // A row with a damaged key or a damaged error is left out: `ListEntries` names it.
-        Some(OpenRow {
-            place: (StoreTime(row.try_get("created_at").ok()?), row.try_get("key").ok()?),
-            cause: row.try_get("cause").ok()?,
-            error: row.try_get("error").ok()?,
-            fits: row.try_get::<Option<bool>, _>("fits").ok()?.unwrap_or(false),
-        })
+        let place = (StoreTime(row.try_get("created_at").ok()?), row.try_get("key").ok()?);
+        // A damaged row is in no group, and counts as read: `ListEntries` names it.
+        let readable = || {
+            let fits = row.try_get::<Option<bool>, _>("fits").ok()?.unwrap_or(false);
+            Some(OpenRow {
+                place,
+                cause: row.try_get("cause").ok()?,
+                error: row.try_get("error").ok()?,
+                fits,
+            })
+        };
+        Some(readable().unwrap_or(OpenRow { place, cause: 0, error: String::new(), fits: false }))
     };
     Ok(rows.iter().filter_map(one).collect())
 }
