@@ -1,7 +1,7 @@
 //! Suggests what an operator can do with an entry, by its state.
 
 use crate::cli::text::quoted;
-use crate::proto::{Entry, EntryChange, EntryKey, EntryState};
+use crate::proto::{Entry, EntryChange, EntryKey, EntryState, MessageState};
 
 /// Whether the server makes the change without `force`, by the entry's own list.
 fn allowed(entry: &Entry, change: EntryChange) -> bool {
@@ -97,7 +97,17 @@ fn note(entry: &Entry) -> Option<&'static str> {
     if silent(entry) {
         return Some(SILENT);
     }
+    let is_kept = entry.message_state() == MessageState::Kept;
     match entry.state() {
+        EntryState::FailedRetryable | EntryState::Received if is_kept => {
+            Some("wait: ClaimNext hands it out once it is due; its broker has it acknowledged")
+        }
+        EntryState::InProgress if entry.expired && is_kept => {
+            Some("the next ClaimNext decides what becomes of it")
+        }
+        EntryState::FailedTerminal if entry.message_state() == MessageState::Erased => Some(
+            "its message is erased: after a redrive only another Store or delivery has it processed again",
+        ),
         EntryState::FailedRetryable | EntryState::Received => {
             Some("wait: the next delivery's Claim is granted once it is due")
         }
@@ -148,6 +158,8 @@ mod tests {
         use EntryState::{Completed, FailedRetryable, FailedTerminal, InProgress, Parked, Received};
         let expired = |allowed| Entry { expired: true, ..entry(InProgress, allowed) };
         let doubtful = |state, allowed| Entry { effect_doubtful: true, ..entry(state, allowed) };
+        let kept = |entry| Entry { message_state: MessageState::Kept.into(), ..entry };
+        let erased = |entry| Entry { message_state: MessageState::Erased.into(), ..entry };
         let silent = |state| Entry { allowed_changes: Vec::new(), ..entry(state, &[]) };
         for (entry, suggested) in [
             (entry(Parked, &ALL), &["redrive", "completed", "failed", "received"][..]),
@@ -162,6 +174,9 @@ mod tests {
                 expired(&ALL),
                 &["the next delivery's Claim decides what becomes of it", "completed", "received", "redrive"],
             ),
+            (kept(entry(Received, &[EntryChange::Park])), &["wait", "park"]),
+            (kept(expired(&[])), &["the next ClaimNext decides what becomes of it", "redrive"]),
+            (erased(entry(FailedTerminal, &ALL)), &["its message is erased", "redrive", "completed"]),
             (entry(Completed, &[]), &[]),
             // For a server that does not report it no command is suggested.
             (silent(Parked), &["this server does not say what the entry allows"]),
