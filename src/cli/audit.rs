@@ -39,7 +39,7 @@ pub(super) struct List {
     /// Only events of this operation: a bulk change or an import, by its id
     #[arg(long, value_name = "ID", requires = "consumer", conflicts_with = "source")]
     operation: Option<String>,
-    /// Only events with one of these actions, such as PARK or `SET_POLICY`
+    /// Only events with one of these actions, such as PARK or `SET_POLICY`; docs/operations.md lists them
     #[arg(long, num_args = 1.., value_delimiter = ',')]
     action: Vec<String>,
     /// Only events of this operator, exactly
@@ -110,7 +110,7 @@ impl Command {
                 .next("name a consumer, or fewer events with --since and --until"));
         }
         if printed == 0 {
-            output.note("nothing was done");
+            output.note("no event matches");
         } else if more && !output.json() && (cut || has_next(&client, &mut admin, request).await) {
             output.note("there are more: raise --limit, or 0 for all");
         }

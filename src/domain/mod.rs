@@ -68,6 +68,7 @@ pub use patch::PolicyPatch;
 pub use policy::{
     Backoff, Doubt, FingerprintMode, OccurredAtMode, OnExpiry, Policy, PolicyError, ReplayMode,
 };
+pub use read::audit_action;
 pub use read::{
     AuditEvent, AuditListing, AuditOf, ClockLimits, Count, EntryFilter, Expired, Listed, ListedRow, Listing,
     NameCounts, OpenConsumers, OpenRange, OpenRow, PolicyVersion, PurgeStatus, PurgeWorker, Reading, Summary,

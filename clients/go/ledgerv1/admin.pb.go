@@ -1410,7 +1410,7 @@ func (x *GetMessageResponse) GetStoredAt() *timestamppb.Timestamp {
 type EntryFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The consumer; at most 128 bytes. Required, except by ListEntries and GroupEntries: empty there means all consumers, and then
-	// `replay_run` must be empty, and `states` must not name COMPLETED.
+	// `replay_run` must be empty, and `states` must not name COMPLETED, except with `doubled`.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// Only entries of this source. Empty: all.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
@@ -2376,7 +2376,8 @@ type RedriveEntryRequest struct {
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Allow it also where the message could have its effect twice: see RedriveEntry.
 	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
-	// Drop the pinned fingerprint, so that the next claim may bring another payload.
+	// Drop the pinned fingerprint, so that the next claim may bring another payload. A stored message is erased with it, of which
+	// no broker has another copy: such an entry needs `force`.
 	DropFingerprint bool `protobuf:"varint,6,opt,name=drop_fingerprint,json=dropFingerprint,proto3" json:"drop_fingerprint,omitempty"`
 	// Make the entry if it does not exist: for a message that was answered `outside_window` and must be
 	// processed anyway. Not for a key with a `replay_run`, which has no window: ENTRY_NOT_FOUND.
@@ -2977,7 +2978,8 @@ type RedriveEntriesRequest struct {
 	// 1,000,000. Unset: 10,000. Where calls of one operation run concurrently, each except the first may exceed
 	// it by up to 100.
 	Maximum int32 `protobuf:"varint,6,opt,name=maximum,proto3" json:"maximum,omitempty"`
-	// Drop the pinned fingerprints, so that the next claims may bring other payloads.
+	// Drop the pinned fingerprints, so that the next claims may bring other payloads. An entry that keeps its message is refused
+	// then: redrive it alone, with `force`.
 	DropFingerprint bool `protobuf:"varint,7,opt,name=drop_fingerprint,json=dropFingerprint,proto3" json:"drop_fingerprint,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -4480,7 +4482,7 @@ type ListAuditEventsRequest struct {
 	// Only the events of this operation, a bulk change or an import, its own event included; at most 64 bytes. Only together with
 	// `consumer`. Empty: all.
 	Operation string `protobuf:"bytes,5,opt,name=operation,proto3" json:"operation,omitempty"`
-	// Only events with one of these actions, such as PARK; at most 32, each at most 64 bytes. Empty: all.
+	// Only events with one of these actions, which AuditEvent.action lists; at most 32. Empty: all.
 	Actions []string `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
 	// Only events of this actor, exactly; at most 512 bytes. Empty: all.
 	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -4768,8 +4770,8 @@ type Policy struct {
 	// is 0. A larger one is dropped (`result_dropped`).
 	ResultBytesMax *int32 `protobuf:"varint,19,opt,name=result_bytes_max,json=resultBytesMax,proto3,oneof" json:"result_bytes_max,omitempty"`
 	// Whether messages of the consumer are stored (LedgerService.Store), to be acknowledged before they are processed. While it is
-	// off, Store is refused with INBOX_OFF; stored messages are still handed out. Only SetPolicy switches it on: a file of policies
-	// with it is refused, since servers of the version before must be gone first.
+	// off, Store is refused with INBOX_OFF; stored messages are still handed out. Only SetPolicy switches it on: the server's
+	// own configuration cannot, since servers of the version before must be gone first.
 	Inbox *bool `protobuf:"varint,20,opt,name=inbox,proto3,oneof" json:"inbox,omitempty"`
 	// How long a stored message is kept after it was completed, for audit and repair: 0 to `retention`. Then it is erased, and its
 	// entry stays.

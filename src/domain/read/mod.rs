@@ -1,6 +1,7 @@
 //! Results of reading the store: readings of its clock, pages, counts, the audit.
 
 mod audit;
+pub mod audit_action;
 mod clock;
 mod listing;
 mod policy_version;

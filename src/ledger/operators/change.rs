@@ -3,7 +3,7 @@
 use super::retry::{Before, JobResult};
 use crate::domain::{
     Action, AuditEvent, Change, Changed, Context, Entry, Key, Reading, Rejection, RequestDigest, Resolution,
-    operate,
+    audit_action, operate,
 };
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::policies::in_force::PoliciesInForce;
@@ -152,12 +152,12 @@ fn event(order: &ChangeRequest, reading: &Reading, before: Option<&Entry>, chang
 /// The action's name in the audit.
 pub(super) fn action_word(action: &Action) -> &'static str {
     match action {
-        Action::Redrive { .. } => "REDRIVE",
-        Action::Park => "PARK",
-        Action::Resolve(Resolution::Completed { .. }) => "RESOLVE_COMPLETED",
-        Action::Resolve(Resolution::FailedTerminal { .. }) => "RESOLVE_FAILED_TERMINAL",
-        Action::Resolve(Resolution::Received) => "RESOLVE_RECEIVED",
-        Action::Delete => "DELETE",
+        Action::Redrive { .. } => audit_action::REDRIVE,
+        Action::Park => audit_action::PARK,
+        Action::Resolve(Resolution::Completed { .. }) => audit_action::RESOLVE_COMPLETED,
+        Action::Resolve(Resolution::FailedTerminal { .. }) => audit_action::RESOLVE_FAILED_TERMINAL,
+        Action::Resolve(Resolution::Received) => audit_action::RESOLVE_RECEIVED,
+        Action::Delete => audit_action::DELETE,
     }
 }
 

@@ -8,7 +8,7 @@ use super::retry::JobResult;
 use super::sent::Sent;
 use crate::domain::{
     AuditEvent, Context, Import, Imported, ImportedEntry, Key, KeyHash, Reading, Rejection, RequestDigest,
-    clock_refusal, import,
+    audit_action, clock_refusal, import,
 };
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::policies::in_force::PoliciesInForce;
@@ -148,7 +148,7 @@ fn events(order: &ImportOrder, reading: &Reading, entries: &[ImportedEntry]) -> 
             request_id: format!("{}/{:x}-{}", order.operation_id, reading.now.micros(), rows.simple()),
             at: reading.now,
             actor: order.actor.clone(),
-            action: "IMPORT_ENTRIES".to_owned(),
+            action: audit_action::IMPORT_ENTRIES.to_owned(),
             consumer: consumer.to_owned(),
             key: None,
             reason: order.reason.clone(),

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::retry::JobResult;
-use crate::domain::{AuditEvent, Body, Key, Reason, Rejection};
+use crate::domain::{AuditEvent, Body, Key, Reason, Rejection, audit_action};
 use crate::store::{Found, KeptMessage, Session, StoreError, Write};
 
 /// Whose message is read, by whom, and why.
@@ -38,7 +38,7 @@ pub(super) async fn read(session: &mut dyn Session, sought: &Sought) -> JobResul
         request_id: format!("message/{}", sought.id.hyphenated()),
         at: loaded.reading.now,
         actor: sought.actor.clone(),
-        action: "READ_MESSAGE".to_owned(),
+        action: audit_action::READ_MESSAGE.to_owned(),
         consumer: sought.key.consumer().to_owned(),
         key: Some(sought.key.hash()),
         reason: sought.reason.clone(),

@@ -2,7 +2,7 @@
 
 use super::change::action_word;
 use super::retry::JobResult;
-use crate::domain::{Action, AuditEvent, RequestDigest, StoreTime};
+use crate::domain::{Action, AuditEvent, RequestDigest, StoreTime, audit_action};
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
 use crate::store::{Session, StoreError, Write};
@@ -10,10 +10,11 @@ use crate::store::{Session, StoreError, Write};
 /// The audit's name of an operation on many entries; each of the entries has a separate event.
 fn name(action: &Action) -> &'static str {
     match action {
-        Action::Redrive { .. } => "REDRIVE_ENTRIES",
-        Action::Park => "PARK_ENTRIES",
-        Action::Resolve(_) => "RESOLVE_ENTRIES",
-        Action::Delete => "DELETE_ENTRIES",
+        Action::Redrive { .. } => audit_action::REDRIVE_ENTRIES,
+        Action::Park => audit_action::PARK_ENTRIES,
+        Action::Resolve(_) => audit_action::RESOLVE_ENTRIES,
+        // No RPC deletes many entries.
+        Action::Delete => audit_action::DELETE,
     }
 }
 

@@ -10,7 +10,8 @@ use super::retry::JobResult;
 use super::sent::Sent;
 use crate::domain::{
     AuditEvent, Audited, Context, EffectRow, Entry, Evidence, ImportedEntry, Key, KeyHash, Reading, Reason,
-    ReconcileOutcome, ReconcileWrite, Reconciled, Rejection, RequestDigest, clock_refusal, reconcile,
+    ReconcileOutcome, ReconcileWrite, Reconciled, Rejection, RequestDigest, audit_action, clock_refusal,
+    reconcile,
 };
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::policies::in_force::PoliciesInForce;
@@ -255,9 +256,9 @@ impl Writes {
 /// The action's name in the audit; `None` if the outcome changes nothing.
 fn action(outcome: ReconcileOutcome) -> Option<&'static str> {
     match outcome {
-        ReconcileOutcome::Completed | ReconcileOutcome::Resolved => Some("RECONCILE_COMPLETED"),
-        ReconcileOutcome::Parked => Some("RECONCILE_PARKED"),
-        ReconcileOutcome::Doubled => Some("RECONCILE_DOUBLED"),
+        ReconcileOutcome::Completed | ReconcileOutcome::Resolved => Some(audit_action::RECONCILE_COMPLETED),
+        ReconcileOutcome::Parked => Some(audit_action::RECONCILE_PARKED),
+        ReconcileOutcome::Doubled => Some(audit_action::RECONCILE_DOUBLED),
         ReconcileOutcome::Confirmed
         | ReconcileOutcome::NotNow { .. }
         | ReconcileOutcome::Contradicts

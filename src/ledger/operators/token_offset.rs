@@ -2,15 +2,13 @@
 //! since each statement reads it together with the clock.
 
 use super::retry::{Before, JobResult};
-use crate::domain::{AuditEvent, Reading, RequestDigest, Span, raise_token_offset};
+use crate::domain::{AuditEvent, Reading, RequestDigest, Span, audit_action, raise_token_offset};
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
 use crate::store::{OffsetRaise, Session, StoreError};
 
 /// The offset concerns all consumers, and so do the ids of the requests that raise it.
 const CONSUMER: &str = "";
-/// The action's name in the audit.
-const ACTION: &str = "RAISE_TOKEN_OFFSET";
 
 /// An operator's request.
 #[derive(Clone, Debug)]
@@ -80,7 +78,7 @@ pub(super) async fn raise(
             request_id: order.request_id.clone(),
             at: reading.now,
             actor: order.actor.clone(),
-            action: ACTION.to_owned(),
+            action: audit_action::RAISE_TOKEN_OFFSET.to_owned(),
             consumer: CONSUMER.to_owned(),
             key: None,
             reason: order.reason.clone(),

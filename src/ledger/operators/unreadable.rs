@@ -2,7 +2,8 @@
 
 use super::retry::{Before, JobResult};
 use crate::domain::{
-    AuditEvent, KeyHash, Reading, Reason, Rejection, RequestDigest, UnreadableEntry, delete_unreadable,
+    AuditEvent, KeyHash, Reading, Reason, Rejection, RequestDigest, UnreadableEntry, audit_action,
+    delete_unreadable,
 };
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
@@ -10,8 +11,6 @@ use crate::store::{Found, Session, StoreError, Write};
 
 /// The consumer of such an entry cannot be known for certain: the ids of these requests are those of all consumers.
 const CONSUMER: &str = "";
-/// The action's name in the audit.
-const ACTION: &str = "DELETE";
 
 /// An operator's request.
 #[derive(Clone, Debug)]
@@ -88,7 +87,7 @@ fn event(order: &DeleteUnreadable, reading: &Reading, entry: &UnreadableEntry) -
         request_id: order.request_id.clone(),
         at: reading.now,
         actor: order.actor.clone(),
-        action: ACTION.to_owned(),
+        action: audit_action::DELETE.to_owned(),
         consumer: CONSUMER.to_owned(),
         key: Some(order.key),
         reason: order.reason.clone(),

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::in_force::PoliciesInForce;
 use super::older;
 use crate::domain::{
-    AuditEvent, Hold, Reading, Reason, Rejection, RequestDigest, StoreTime, held_consumers, liftable,
-    placeable,
+    AuditEvent, Hold, Reading, Reason, Rejection, RequestDigest, StoreTime, audit_action, held_consumers,
+    liftable, placeable,
 };
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
@@ -50,8 +50,8 @@ pub struct HoldResult {
 impl HoldOrder {
     fn action(&self) -> &'static str {
         match self.what {
-            HoldChange::Place => "HOLD_CONSUMERS",
-            HoldChange::Lift => "RESUME_CONSUMERS",
+            HoldChange::Place => audit_action::HOLD_CONSUMERS,
+            HoldChange::Lift => audit_action::RESUME_CONSUMERS,
         }
     }
 

@@ -7,7 +7,7 @@ use super::older;
 use super::table::{DEFAULT, Policies, by_consumer};
 use crate::domain::{
     AuditEvent, Doubt, Namespace, PURGE_MARGIN, Reading, Reason, Rejection, ReplayRun, RequestDigest,
-    RunMode, Span, StoreTime, Summary, Violation,
+    RunMode, Span, StoreTime, Summary, Violation, audit_action,
 };
 use crate::ledger::SUMMARY_MAX;
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
@@ -57,8 +57,8 @@ pub struct RunResult {
 impl RunOrder {
     fn action(&self) -> &'static str {
         match self.what {
-            RunChange::Create(_) => "CREATE_REPLAY_RUN",
-            RunChange::Close => "CLOSE_REPLAY_RUN",
+            RunChange::Create(_) => audit_action::CREATE_REPLAY_RUN,
+            RunChange::Close => audit_action::CLOSE_REPLAY_RUN,
         }
     }
 

@@ -9,7 +9,7 @@ use super::in_force::PoliciesInForce;
 use super::table::{Policies, by_consumer, in_force};
 use crate::domain::{
     AuditEvent, Doubt, Policy, PolicyError, PolicyPatch, PolicyVersion, Reason, Rejection, RequestDigest,
-    Span, StoreTime, StoredPolicy, Violation, names_many,
+    Span, StoreTime, StoredPolicy, Violation, audit_action, names_many,
 };
 use crate::ledger::compare_and_set::{ROUNDS_MAX, contended, done};
 use crate::ledger::refusals::used_before;
@@ -298,7 +298,7 @@ fn came_out(after: &str) -> Result<Policy, serde_json::Error> {
 }
 
 fn action(order: &PolicyOrder) -> &'static str {
-    if order.patch.is_some() { "SET_POLICY" } else { "DELETE_POLICY" }
+    if order.patch.is_some() { audit_action::SET_POLICY } else { audit_action::DELETE_POLICY }
 }
 
 fn not_storable(error: &serde_json::Error) -> Rejection {

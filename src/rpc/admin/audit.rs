@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::entries::PAGE_BYTES;
 use super::page_token::{self, Pages};
-use crate::domain::{AuditEvent, AuditListing, AuditOf, KeyHash, Rejection, StoreTime};
+use crate::domain::{AuditEvent, AuditListing, AuditOf, KeyHash, Rejection, StoreTime, audit_action};
 use crate::proto;
 use crate::wire::fields::{FieldChecks, Limits};
 use crate::wire::words;
@@ -18,7 +18,6 @@ const PAGE_MAX: usize = 1_000;
 const LOOKED_AT_MAX: usize = 1_000;
 const OPERATION_ID_MAX: usize = 64;
 const ACTIONS_MAX: usize = 32;
-const ACTION_BYTES_MAX: usize = 64;
 const ACTOR_BYTES_MAX: usize = 512;
 
 /// A page of the audit: the query for the store, what of its answer is shown, and the position of the next page.
@@ -111,7 +110,10 @@ fn filter(fields: &mut FieldChecks<'_>, request: &proto::ListAuditEventsRequest)
         fields.wrong("actions", text);
     } else {
         for (at, action) in request.actions.iter().enumerate() {
-            fields.name(&format!("actions[{at}]"), action, ACTION_BYTES_MAX);
+            if !audit_action::ALL.contains(&action.as_str()) {
+                let text = format!("is not an action; the actions are {}", audit_action::ALL.join(", "));
+                fields.wrong(&format!("actions[{at}]"), text);
+            }
         }
     }
     fields.text("actor", &request.actor, ACTOR_BYTES_MAX);

@@ -89,7 +89,6 @@ async fn audit_is_listed_by_operation_action_actor_and_time(kind: Kind) {
             ListAuditEventsRequest { actions: actions(&["PARK", "SET_POLICY"]), ..of("") },
             &["zz", "op0", "op-2/1"],
         ),
-        (ListAuditEventsRequest { actions: actions(&["park"]), ..of("") }, &[]),
         (ListAuditEventsRequest { actor: "ann".into(), ..of("") }, &["op/1", "op/2", "op"]),
         (ListAuditEventsRequest { actor: "an".into(), ..of("") }, &[]),
         (ListAuditEventsRequest { from: at(4), ..of("") }, &["zz", "op/1"]),
@@ -152,13 +151,13 @@ async fn audit_filters_are_refused_by_field(kind: Kind) {
         (
             "beyond each bound",
             ListAuditEventsRequest {
-                actions: actions(&["", &"A".repeat(65)]),
+                actions: actions(&["", "PARK", "park", "PRAK"]),
                 actor: "a".repeat(513),
                 from: at(2),
                 until: at(2),
                 ..Default::default()
             },
-            &["actions[0]", "actions[1]", "actor", "from"],
+            &["actions[0]", "actions[2]", "actions[3]", "actor", "from"],
         ),
         (
             "more actions than there are",

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::common::duration_arg::DurationArg;
-use crate::domain::{AuditEvent, Policy};
+use crate::domain::{AuditEvent, Policy, audit_action};
 use crate::ledger::audited_policy;
 use crate::proto::{AuditChange, PolicyChange};
 use crate::wire::policy;
@@ -25,7 +25,7 @@ const MICROS: &str = "_us";
 /// The values that an event changed.
 pub(super) fn values(event: &AuditEvent) -> Vec<AuditChange> {
     match event.action.as_str() {
-        "SET_POLICY" | "DELETE_POLICY" => of_policy(event),
+        audit_action::SET_POLICY | audit_action::DELETE_POLICY => of_policy(event),
         _ => of_states(event),
     }
 }
