@@ -139,7 +139,10 @@ pub(crate) fn next(
     let mut fields = FieldChecks::of(limits, FieldScope::Whole);
     fields.name("consumer", &request.consumer, limits.consumer);
     if request.claim_id.is_empty() {
-        fields.wrong("claim_id", "is missing: without it a lost answer could not be asked for again");
+        fields.wrong(
+            "claim_id",
+            "is missing: make a new random UUID for each call; a lost answer is asked for again with it",
+        );
     }
     let claim_id = fields.claim_id(&request.claim_id).unwrap_or_default();
     fields.text("owner", &request.owner, limits.owner);

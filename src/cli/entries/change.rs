@@ -14,7 +14,7 @@ use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry::ConfirmedAnswer;
 use crate::cli::text::{clean, counted, name, quoted};
 use crate::cli::{enums, retry};
-use crate::proto;
+use crate::proto::{self, MessageState};
 
 /// The arguments of each change of one entry.
 #[derive(Args)]
@@ -34,6 +34,9 @@ pub(super) struct EntryChangeArgs {
     #[arg(long, short)]
     pub(super) yes: bool,
 }
+
+const ONLY_COPY: &str =
+    "the ledger has the only copy of its message, which goes with it: no broker delivers it again";
 
 /// When to ask for confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,33 +64,36 @@ pub(super) struct PreparedChange<'c> {
 }
 
 impl<'c> PreparedChange<'c> {
-    /// Reads the entry, shows its state and the change, and asks for confirmation if the change is dangerous.
+    /// Reads the entry, shows its state and the change, and asks for confirmation if the change is dangerous. `erases`: the change
+    /// takes a stored message with it.
     pub(super) async fn prepare(
         client: &'c Client,
         key: proto::EntryKey,
         args: &EntryChangeArgs,
         what: &str,
         ask: Ask,
+        erases: bool,
     ) -> Result<PreparedChange<'c>, Problem> {
         let mut admin = client.connect().await?;
         let seen = get::fetch(client, &mut admin, &key).await;
-        let mut doubt = None;
+        let (mut doubt, mut loses) = (None, None);
         let version = match (seen, args.expected_version) {
             (Ok(found), given) => {
                 let entry = found.entry.unwrap_or_default();
                 print(client, &key, &entry, what);
                 doubt = suggestions::doubt(&entry).filter(|_| ask == Ask::InDoubt);
+                loses = (erases && entry.message_state() == MessageState::Kept).then_some(ONLY_COPY);
                 given.unwrap_or(entry.version)
             }
             // A repeated deletion finds no entry any more, and is answered anyway.
             (Err(_), Some(given)) if args.request_id.is_some() => given,
             (Err(problem), _) => return Err(problem),
         };
-        if let Some(doubt) = doubt {
+        for warning in [doubt, loses].into_iter().flatten() {
             // Also with a yes given beforehand, and to a person who reads only standard error.
-            client.output.stderr(&format!("  {doubt}"));
+            client.output.stderr(&format!("  {warning}"));
         }
-        if doubt.is_some() || ask == Ask::Always {
+        if doubt.is_some() || loses.is_some() || ask == Ask::Always {
             // In JSON mode the state was not shown before.
             let question = if client.output.json() { what } else { "Do it" };
             confirm(client, &format!("{question}?"), args.yes)?;
@@ -207,7 +213,7 @@ impl Delete {
         }
         let what = "forget it for good: a later delivery of the message is new";
         let key = super::key_of(&self.key, self.replay_run.as_deref());
-        let change = PreparedChange::prepare(client, key, &self.args, what, Ask::Always).await?;
+        let change = PreparedChange::prepare(client, key, &self.args, what, Ask::Always, true).await?;
         let request = proto::DeleteEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),

@@ -115,6 +115,7 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         table.row(vec![Cell::new(name, TextStyle::Faint), Cell::new(text, style)]);
     };
     let key = entry.key.clone().unwrap_or_default();
+    let is_claimed = entry.granted_at.is_some();
     let mut state = enums::state(entry.state);
     if entry.cause != 0 {
         state = format!("{state} ({})", enums::cause(entry.cause));
@@ -134,7 +135,7 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     match entry.message_state() {
         proto::MessageState::Unspecified => {}
         proto::MessageState::Kept => {
-            put("message", "kept: `entries message` shows it".to_owned(), TextStyle::Plain);
+            put("message", "kept".to_owned(), TextStyle::Plain);
         }
         proto::MessageState::Erased => put("message", "erased".to_owned(), TextStyle::Plain),
     }
@@ -150,7 +151,8 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         ("effect", entry.doubled, "doubled: two holders have reported it as done"),
         ("effect", entry.effect_started, "was announced by the last holder"),
         ("effect", entry.prior_effect_started, "was announced by an earlier holder"),
-        ("effect", entry.effect_unknown, "unknown: a claim ended unsettled"),
+        ("effect", entry.effect_unknown && is_claimed, "unknown: a claim ended unsettled"),
+        ("effect", entry.effect_unknown && !is_claimed, "unknown: it may have happened without a claim"),
     ] {
         if holds {
             put(name, says.to_owned(), TextStyle::Doubtful);
@@ -176,7 +178,9 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
     if let Some(retention) = &entry.retention {
         put("retention", exact(retention), TextStyle::Plain);
     }
-    put("policy", format!("version {} at the claim, {in_force} now", entry.policy_version), TextStyle::Plain);
+    let at_claim =
+        if is_claimed { format!("{} at the claim, ", entry.policy_version) } else { String::new() };
+    put("policy", format!("version {at_claim}{in_force} now"), TextStyle::Plain);
     let superseded = entry.superseded_completes;
     if superseded > 0 {
         let text =

@@ -48,7 +48,7 @@ impl Park {
     async fn one(self, client: &Client) -> Result<Exit, Problem> {
         let key = super::key_of(&self.key, self.filter.replay_run.as_deref());
         let what = "park it: no grants until an operator redrives or resolves it";
-        let change = PreparedChange::prepare(client, key, &self.args, what, Ask::Never).await?;
+        let change = PreparedChange::prepare(client, key, &self.args, what, Ask::Never, false).await?;
         let request = proto::ParkEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),

@@ -83,7 +83,8 @@ impl Redrive {
             (false, false) => "have it processed again: claimable now, no attempts used",
         };
         let ask = if self.force { Ask::Always } else { Ask::InDoubt };
-        let prepared = PreparedChange::prepare(client, key.clone(), &self.args, what, ask).await;
+        let prepared =
+            PreparedChange::prepare(client, key.clone(), &self.args, what, ask, self.drop_fingerprint).await;
         let change = match prepared {
             Err(problem) if self.admit && problem.exit == Exit::NotFound => PreparedChange {
                 client,

@@ -96,7 +96,7 @@ impl Resolve {
         };
         let key = super::key_of(&self.key, self.filter.replay_run.as_deref());
         let ask = Ask::always_if(self.force);
-        let change = PreparedChange::prepare(client, key, &self.args, what, ask).await?;
+        let change = PreparedChange::prepare(client, key, &self.args, what, ask, false).await?;
         let request = proto::ResolveEntryRequest {
             key: Some(change.key.clone()),
             request_id: change.request_id.clone(),

@@ -88,8 +88,11 @@ pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)>
     };
     let notes = note(entry).map(|note| (String::new(), note));
     let changes = changes.into_iter().filter(|(change, ..)| allowed(entry, *change));
+    let look = (entry.message_state() == MessageState::Kept)
+        .then(|| (self::command(program, &key, "message", ""), "show its message; the audit has each look"));
     let forced = at_work(entry).then(|| command(EntryChange::Redrive, "redrive", " --force", FORCED));
-    notes.into_iter().chain(changes.chain(forced).map(|(_, command, does)| (command, does))).collect()
+    let changes = changes.chain(forced).map(|(_, command, does)| (command, does));
+    notes.into_iter().chain(look).chain(changes).collect()
 }
 
 /// What an operator must know about the entry before a change of it. `None` if there is nothing to know.
@@ -174,8 +177,8 @@ mod tests {
                 expired(&ALL),
                 &["the next delivery's Claim decides what becomes of it", "completed", "received", "redrive"],
             ),
-            (kept(entry(Received, &[EntryChange::Park])), &["wait", "park"]),
-            (kept(expired(&[])), &["the next ClaimNext decides what becomes of it", "redrive"]),
+            (kept(entry(Received, &[EntryChange::Park])), &["wait", "message", "park"]),
+            (kept(expired(&[])), &["the next ClaimNext decides what becomes of it", "message", "redrive"]),
             (erased(entry(FailedTerminal, &ALL)), &["its message is erased", "redrive", "completed"]),
             (entry(Completed, &[]), &[]),
             // For a server that does not report it no command is suggested.
