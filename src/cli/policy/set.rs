@@ -15,6 +15,9 @@ use crate::cli::text::{clean, quoted};
 use crate::policy_args::PolicyArgs;
 use crate::proto;
 
+const INBOX: &str = "note: the first policy with `inbox` raises the level of the store: servers of an older version are refused from \
+                     then on";
+
 /// The arguments of each change of one policy.
 #[derive(Args)]
 #[group(skip)]
@@ -63,6 +66,9 @@ impl Set {
         // Where the server would refuse the policy, the change itself reports why.
         let would_be = validated.as_ref().ok().and_then(|answer| answer.policy.clone()?.policy);
         if let Some(policy) = would_be {
+            if policy.inbox() && !found.policy.as_ref().is_some_and(|in_force| in_force.inbox()) {
+                output.note(INBOX);
+            }
             warned::warn(client, &mut admin, &self.consumer, &policy).await;
         }
         let (answer, last) = if self.dry_run {
