@@ -59,6 +59,8 @@ type Rows = Box<dyn Iterator<Item = Next>>;
 
 impl Reconcile {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
+        // A file that cannot be read is reported before any question.
+        drop(self.rows()?);
         if !self.yes && !self.dry_run {
             can_ask()?;
         }
