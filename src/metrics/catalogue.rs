@@ -125,8 +125,8 @@ pub(super) const INBOX_STORES: Family = counter(
     "idempotency_ledger_inbox_stores_total",
     &["outcome"],
     "Messages that clients asked to store. stored, already_stored, completed: acknowledged to the broker. failed, \
-     fingerprint_mismatch, outside_window: dead letters. refused: an error, by its reason in the answer; INBOX_OFF and \
-     BACKLOG_FULL are the usual ones, and the message stays in its broker.",
+     fingerprint_mismatch, outside_window: dead letters. inbox_off, backlog_full, and refused for any other error: the message \
+     stays in its broker.",
 );
 pub(super) const INBOX_HANDOUTS: Family = counter(
     "idempotency_ledger_inbox_handouts_total",

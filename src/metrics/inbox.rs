@@ -3,7 +3,7 @@
 use prometheus::{Error, IntCounter, IntGauge, Registry};
 
 use super::catalogue::{INBOX_ERASE_LAG, INBOX_HANDED, INBOX_HANDOUTS, INBOX_MESSAGE_BYTES, INBOX_STORES};
-use crate::domain::{Rejection, Span, StoreVerdict};
+use crate::domain::{Reason, Rejection, Span, StoreVerdict};
 
 /// How a look of a `ClaimNext` ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,17 @@ pub(crate) enum HandoutEnd {
 const HANDOUTS: [&str; 5] = ["handed_out", "repeated", "nothing", "refused", UNREADABLE];
 const UNREADABLE: &str = "unreadable";
 /// How a Store ended.
-const STORES: [&str; 7] =
-    ["stored", "already_stored", "completed", "failed", "fingerprint_mismatch", "outside_window", "refused"];
+const STORES: [&str; 9] = [
+    "stored",
+    "already_stored",
+    "completed",
+    "failed",
+    "fingerprint_mismatch",
+    "outside_window",
+    "refused",
+    "inbox_off",
+    "backlog_full",
+];
 
 /// See the module.
 pub(crate) struct InboxMetrics {
@@ -62,7 +71,11 @@ impl InboxMetrics {
             Ok(StoreVerdict::Failed { .. }) => 3,
             Ok(StoreVerdict::FingerprintMismatch { .. }) => 4,
             Ok(StoreVerdict::OutsideWindow { .. }) => 5,
-            Err(_) => 6,
+            Err(refusal) => match refusal.reason {
+                Reason::InboxOff => 7,
+                Reason::BacklogFull => 8,
+                _ => 6,
+            },
         };
         if let Some(count) = self.stores.get(outcome) {
             count.inc();

@@ -89,6 +89,14 @@ def failed(kind, values):
     return {of("idempotency_ledger_attempts_failed_total", f'consumer="c",kind="{kind}",{A}'): values}
 
 
+def inbox(name, value, more=""):
+    return {of(f"idempotency_ledger_inbox_{name}", f'consumer="c",{A}{more}'): f"{value}x200"}
+
+
+def stores(outcome, values):
+    return {of("idempotency_ledger_inbox_stores_total", f'outcome="{outcome}",{A}'): values}
+
+
 def reclaims(values):
     values = values if isinstance(values, str) else f"0+{values}x200"
     return {of("idempotency_ledger_reclaims_total", 'consumer="c"'): values}
@@ -177,6 +185,19 @@ TABLE = [
     ("StaleLeases", {"consumer": "c"}, oldest(901, kind="expired"), oldest(900, kind="expired")),
     # Two servers count the same entries.
     ("Parked", {"consumer": "c"}, parked(1) | parked(1, 'instance="b"'), parked(0) | parked(0, 'instance="b"')),
+    ("InboxOldestDue", {"consumer": "c"}, inbox("oldest_due_seconds", 901), inbox("oldest_due_seconds", 900)),
+    ("InboxOldestDue", {"consumer": "c"}, inbox("oldest_due_seconds", 61) | threshold("InboxOldestDue", 60),
+     inbox("oldest_due_seconds", 7_000) | threshold("InboxOldestDue", 86_400)),
+    ("InboxBacklog", {"consumer": "c"}, inbox("messages", 100_001, ',kind="due"'),
+     inbox("messages", 100_000, ',kind="due"') | inbox("messages", 900_000, ',kind="later"')),
+    ("InboxBacklog", {"consumer": "c"}, inbox("messages", 11, ',kind="due"') | threshold("InboxBacklog", 10),
+     inbox("messages", 900_000, ',kind="due"') | threshold("InboxBacklog", 1_000_000)),
+    # A consumer without an inbox has dead letters in its broker.
+    ("InboxMessageGivenUp", {"consumer": "c"}, failed("terminal", "0x195 1x5") | inbox("messages", 0, ',kind="due"'),
+     failed("terminal", "0x195 1x5")),
+    ("InboxMessageGivenUp", {"consumer": "c"}, failed("terminal", "0x150 1x50") | inbox("messages", 0, ',kind="due"'),
+     failed("terminal", "0x100 1x100") | failed("retryable", GROWS) | inbox("messages", 0, ',kind="due"')),
+    ("InboxFull", {}, stores("backlog_full", "0x195 1x5"), stores("backlog_full", STANDS) | stores("inbox_off", GROWS)),
     ("EntriesNotCounted", {}, {of("idempotency_ledger_entries_counted_timestamp_seconds", A): "0+60x100 6000x100"},
      {of("idempotency_ledger_entries_counted_timestamp_seconds", A): "0+60x200"}),
     ("EntriesNotCounted", {}, gauge("entries_counted_timestamp_seconds", 0),
@@ -324,6 +345,12 @@ BREAKS = [
     ("ManyReclaims", "[30m])) > 0.05", "[30m])) > 0.01"),
     ("ManyReclaims", ">= 5", ">= 0"),
     ("TerminalFailures", 'kind="terminal"', 'kind=~"terminal|retryable"'),
+    ("InboxOldestDue", "            > 900 unless", "            > 9000 unless"),
+    ("InboxOldestDue", 'unless on (consumer) idempotency_ledger:threshold{alert="InboxOldestDue"}', ""),
+    ("InboxBacklog", 'inbox_messages{kind="due"})\n            > 100000', 'inbox_messages)\n            > 100000'),
+    ("InboxMessageGivenUp", "            and on (job, consumer) idempotency_ledger_inbox_messages\n", ""),
+    ("InboxMessageGivenUp", 'kind="terminal"}[1h]', 'kind=~"terminal|retryable"}[1h]'),
+    ("InboxFull", 'outcome="backlog_full"', 'outcome=~"backlog_full|inbox_off"'),
     ("CallersRefused", 'reason=~"UNAUTHENTICATED|CONSUMER_NOT_ALLOWED"', 'reason=~"UNAUTHENTICATED"'),
     ("CallersRefused", "}[10m])) > 100", "}[10m])) > 1"),
     ("RevocationListOld", "- time() < 0", "- time() < 3600"),

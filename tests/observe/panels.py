@@ -173,6 +173,15 @@ KNOWN = {
         (gauge("connections", first=5, second=6), [({}, 11)]),
         (two(STARTED, SERVICE + ',grpc_method="Claim"', 50, 60) | two(HANDLED, SERVICE + ',grpc_method="Claim",grpc_code="OK"', 40, 45)
          | two(STARTED, FOREIGN + ',grpc_method="Watch"', 9), [({}, 25)])],
+    "Stored messages": [
+        (gauge("inbox_messages", C + ',kind="due"', first=5, second=6), [({"consumer": "c", "kind": "due"}, 6)])],
+    "The oldest due message waits for": [(gauge("inbox_oldest_due_seconds", C, first=5, second=6), [({"consumer": "c"}, 6)])],
+    "Stores": [(counter("inbox_stores_total", 'outcome="stored"'), [({"outcome": "stored"}, 3)])],
+    "Looks of ClaimNext, and messages handed out": [
+        (counter("inbox_handouts_total", 'outcome="nothing"'), [({"outcome": "nothing"}, 3)]),
+        (counter("inbox_handed_out_messages_total"), [({}, 3)])],
+    "Bytes of messages": [(gauge("inbox_message_bytes", first=5, second=6), [({}, 6)])],
+    "Messages that are due to be erased wait for": [(gauge("inbox_erase_lag_seconds", first=5, second=6), [({}, 6)])],
     "Bytes in memory": [
         (gauge("request_bytes", first=5, second=6), [({}, 11)]),
         (gauge("answer_bytes", first=5, second=6), [({}, 11)]),
