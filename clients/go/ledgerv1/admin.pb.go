@@ -2169,7 +2169,10 @@ type ConsumerSummary struct {
 	// for the hold of all consumers. Unset: it is not held.
 	HeldBy *string `protobuf:"bytes,8,opt,name=held_by,json=heldBy,proto3,oneof" json:"held_by,omitempty"`
 	// How many entries have an effect that is `doubled`, whatever their state is: exactly.
-	Doubled       int64 `protobuf:"varint,9,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	Doubled int64 `protobuf:"varint,9,opt,name=doubled,proto3" json:"doubled,omitempty"`
+	// The stored messages of the consumer. Unset for a replay run, and where the policy in force has no `inbox`; but where the
+	// request names the consumer, set if messages are stored all the same.
+	Inbox         *InboxSummary `protobuf:"bytes,10,opt,name=inbox,proto3" json:"inbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2267,6 +2270,87 @@ func (x *ConsumerSummary) GetDoubled() int64 {
 	return 0
 }
 
+func (x *ConsumerSummary) GetInbox() *InboxSummary {
+	if x != nil {
+		return x.Inbox
+	}
+	return nil
+}
+
+// InboxSummary counts the stored messages of a consumer that are not processed yet.
+type InboxSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many messages are due: a worker may take them now.
+	Due int64 `protobuf:"varint,1,opt,name=due,proto3" json:"due,omitempty"`
+	// For how long the oldest message that can be read has been due. Unset if none is due.
+	OldestDueAge *durationpb.Duration `protobuf:"bytes,2,opt,name=oldest_due_age,json=oldestDueAge,proto3" json:"oldest_due_age,omitempty"`
+	// How many messages are handed out later: held under a lease, or before their next attempt.
+	Later int64 `protobuf:"varint,3,opt,name=later,proto3" json:"later,omitempty"`
+	// There are more messages: of each kind no more than 1,000 are counted. The metric idempotency_ledger_inbox_messages counts up to
+	// 1,000,000.
+	AtLeast       bool `protobuf:"varint,4,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InboxSummary) Reset() {
+	*x = InboxSummary{}
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InboxSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InboxSummary) ProtoMessage() {}
+
+func (x *InboxSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InboxSummary.ProtoReflect.Descriptor instead.
+func (*InboxSummary) Descriptor() ([]byte, []int) {
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *InboxSummary) GetDue() int64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
+}
+
+func (x *InboxSummary) GetOldestDueAge() *durationpb.Duration {
+	if x != nil {
+		return x.OldestDueAge
+	}
+	return nil
+}
+
+func (x *InboxSummary) GetLater() int64 {
+	if x != nil {
+		return x.Later
+	}
+	return 0
+}
+
+func (x *InboxSummary) GetAtLeast() bool {
+	if x != nil {
+		return x.AtLeast
+	}
+	return false
+}
+
 // StateSummary counts the entries in one state.
 type StateSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2291,7 +2375,7 @@ type StateSummary struct {
 
 func (x *StateSummary) Reset() {
 	*x = StateSummary{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2387,7 @@ func (x *StateSummary) String() string {
 func (*StateSummary) ProtoMessage() {}
 
 func (x *StateSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[17]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2400,7 @@ func (x *StateSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateSummary.ProtoReflect.Descriptor instead.
 func (*StateSummary) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StateSummary) GetState() EntryState {
@@ -2388,7 +2472,7 @@ type RedriveEntryRequest struct {
 
 func (x *RedriveEntryRequest) Reset() {
 	*x = RedriveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2484,7 @@ func (x *RedriveEntryRequest) String() string {
 func (*RedriveEntryRequest) ProtoMessage() {}
 
 func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[18]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2497,7 @@ func (x *RedriveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RedriveEntryRequest) GetKey() *EntryKey {
@@ -2478,7 +2562,7 @@ type RedriveEntryResponse struct {
 
 func (x *RedriveEntryResponse) Reset() {
 	*x = RedriveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2574,7 @@ func (x *RedriveEntryResponse) String() string {
 func (*RedriveEntryResponse) ProtoMessage() {}
 
 func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[19]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2587,7 @@ func (x *RedriveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntryResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RedriveEntryResponse) GetEntry() *Entry {
@@ -2539,7 +2623,7 @@ type ParkEntryRequest struct {
 
 func (x *ParkEntryRequest) Reset() {
 	*x = ParkEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2635,7 @@ func (x *ParkEntryRequest) String() string {
 func (*ParkEntryRequest) ProtoMessage() {}
 
 func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[20]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2648,7 @@ func (x *ParkEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryRequest.ProtoReflect.Descriptor instead.
 func (*ParkEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ParkEntryRequest) GetKey() *EntryKey {
@@ -2608,7 +2692,7 @@ type ParkEntryResponse struct {
 
 func (x *ParkEntryResponse) Reset() {
 	*x = ParkEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2704,7 @@ func (x *ParkEntryResponse) String() string {
 func (*ParkEntryResponse) ProtoMessage() {}
 
 func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[21]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2717,7 @@ func (x *ParkEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntryResponse.ProtoReflect.Descriptor instead.
 func (*ParkEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ParkEntryResponse) GetEntry() *Entry {
@@ -2678,7 +2762,7 @@ type ResolveEntryRequest struct {
 
 func (x *ResolveEntryRequest) Reset() {
 	*x = ResolveEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2774,7 @@ func (x *ResolveEntryRequest) String() string {
 func (*ResolveEntryRequest) ProtoMessage() {}
 
 func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[22]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +2787,7 @@ func (x *ResolveEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryRequest.ProtoReflect.Descriptor instead.
 func (*ResolveEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveEntryRequest) GetKey() *EntryKey {
@@ -2775,7 +2859,7 @@ type ResolveEntryResponse struct {
 
 func (x *ResolveEntryResponse) Reset() {
 	*x = ResolveEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2871,7 @@ func (x *ResolveEntryResponse) String() string {
 func (*ResolveEntryResponse) ProtoMessage() {}
 
 func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[23]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2884,7 @@ func (x *ResolveEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntryResponse.ProtoReflect.Descriptor instead.
 func (*ResolveEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveEntryResponse) GetEntry() *Entry {
@@ -2842,7 +2926,7 @@ type DeleteEntryRequest struct {
 
 func (x *DeleteEntryRequest) Reset() {
 	*x = DeleteEntryRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +2938,7 @@ func (x *DeleteEntryRequest) String() string {
 func (*DeleteEntryRequest) ProtoMessage() {}
 
 func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[24]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +2951,7 @@ func (x *DeleteEntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEntryRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeleteEntryRequest) GetKey() *EntryKey {
@@ -2923,7 +3007,7 @@ type DeleteEntryResponse struct {
 
 func (x *DeleteEntryResponse) Reset() {
 	*x = DeleteEntryResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3019,7 @@ func (x *DeleteEntryResponse) String() string {
 func (*DeleteEntryResponse) ProtoMessage() {}
 
 func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[25]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3032,7 @@ func (x *DeleteEntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntryResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEntryResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeleteEntryResponse) GetReplayed() bool {
@@ -2987,7 +3071,7 @@ type RedriveEntriesRequest struct {
 
 func (x *RedriveEntriesRequest) Reset() {
 	*x = RedriveEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3083,7 @@ func (x *RedriveEntriesRequest) String() string {
 func (*RedriveEntriesRequest) ProtoMessage() {}
 
 func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[26]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3096,7 @@ func (x *RedriveEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesRequest.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RedriveEntriesRequest) GetFilter() *EntryFilter {
@@ -3086,7 +3170,7 @@ type RedriveEntriesResponse struct {
 
 func (x *RedriveEntriesResponse) Reset() {
 	*x = RedriveEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3182,7 @@ func (x *RedriveEntriesResponse) String() string {
 func (*RedriveEntriesResponse) ProtoMessage() {}
 
 func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[27]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3195,7 @@ func (x *RedriveEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveEntriesResponse.ProtoReflect.Descriptor instead.
 func (*RedriveEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RedriveEntriesResponse) GetOutcomes() []*RedriveOutcome {
@@ -3179,7 +3263,7 @@ type RedriveOutcome struct {
 
 func (x *RedriveOutcome) Reset() {
 	*x = RedriveOutcome{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3275,7 @@ func (x *RedriveOutcome) String() string {
 func (*RedriveOutcome) ProtoMessage() {}
 
 func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[28]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3288,7 @@ func (x *RedriveOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveOutcome.ProtoReflect.Descriptor instead.
 func (*RedriveOutcome) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RedriveOutcome) GetKey() *EntryKey {
@@ -3278,7 +3362,7 @@ type ParkEntriesRequest struct {
 
 func (x *ParkEntriesRequest) Reset() {
 	*x = ParkEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3374,7 @@ func (x *ParkEntriesRequest) String() string {
 func (*ParkEntriesRequest) ProtoMessage() {}
 
 func (x *ParkEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[29]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3387,7 @@ func (x *ParkEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ParkEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ParkEntriesRequest) GetFilter() *EntryFilter {
@@ -3369,7 +3453,7 @@ type ParkEntriesResponse struct {
 
 func (x *ParkEntriesResponse) Reset() {
 	*x = ParkEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3465,7 @@ func (x *ParkEntriesResponse) String() string {
 func (*ParkEntriesResponse) ProtoMessage() {}
 
 func (x *ParkEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[30]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3478,7 @@ func (x *ParkEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ParkEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ParkEntriesResponse) GetOutcomes() []*EntryOutcome {
@@ -3465,7 +3549,7 @@ type ResolveEntriesRequest struct {
 
 func (x *ResolveEntriesRequest) Reset() {
 	*x = ResolveEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3561,7 @@ func (x *ResolveEntriesRequest) String() string {
 func (*ResolveEntriesRequest) ProtoMessage() {}
 
 func (x *ResolveEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[31]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3574,7 @@ func (x *ResolveEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ResolveEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResolveEntriesRequest) GetFilter() *EntryFilter {
@@ -3570,7 +3654,7 @@ type ResolveEntriesResponse struct {
 
 func (x *ResolveEntriesResponse) Reset() {
 	*x = ResolveEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3582,7 +3666,7 @@ func (x *ResolveEntriesResponse) String() string {
 func (*ResolveEntriesResponse) ProtoMessage() {}
 
 func (x *ResolveEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[32]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3595,7 +3679,7 @@ func (x *ResolveEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ResolveEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResolveEntriesResponse) GetOutcomes() []*EntryOutcome {
@@ -3663,7 +3747,7 @@ type EntryOutcome struct {
 
 func (x *EntryOutcome) Reset() {
 	*x = EntryOutcome{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3675,7 +3759,7 @@ func (x *EntryOutcome) String() string {
 func (*EntryOutcome) ProtoMessage() {}
 
 func (x *EntryOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[33]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3688,7 +3772,7 @@ func (x *EntryOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryOutcome.ProtoReflect.Descriptor instead.
 func (*EntryOutcome) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EntryOutcome) GetKey() *EntryKey {
@@ -3757,7 +3841,7 @@ type ImportEntriesRequest struct {
 
 func (x *ImportEntriesRequest) Reset() {
 	*x = ImportEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +3853,7 @@ func (x *ImportEntriesRequest) String() string {
 func (*ImportEntriesRequest) ProtoMessage() {}
 
 func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[34]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +3866,7 @@ func (x *ImportEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ImportEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ImportEntriesRequest) GetOperationId() string {
@@ -3824,7 +3908,7 @@ type ImportedEntry struct {
 
 func (x *ImportedEntry) Reset() {
 	*x = ImportedEntry{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3836,7 +3920,7 @@ func (x *ImportedEntry) String() string {
 func (*ImportedEntry) ProtoMessage() {}
 
 func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[35]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3849,7 +3933,7 @@ func (x *ImportedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportedEntry.ProtoReflect.Descriptor instead.
 func (*ImportedEntry) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ImportedEntry) GetKey() *EntryKey {
@@ -3897,7 +3981,7 @@ type ImportEntriesResponse struct {
 
 func (x *ImportEntriesResponse) Reset() {
 	*x = ImportEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +3993,7 @@ func (x *ImportEntriesResponse) String() string {
 func (*ImportEntriesResponse) ProtoMessage() {}
 
 func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[36]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4006,7 @@ func (x *ImportEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ImportEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ImportEntriesResponse) GetStored() int64 {
@@ -3966,7 +4050,7 @@ type ImportRejection struct {
 
 func (x *ImportRejection) Reset() {
 	*x = ImportRejection{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4062,7 @@ func (x *ImportRejection) String() string {
 func (*ImportRejection) ProtoMessage() {}
 
 func (x *ImportRejection) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[37]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4075,7 @@ func (x *ImportRejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRejection.ProtoReflect.Descriptor instead.
 func (*ImportRejection) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ImportRejection) GetIndex() int32 {
@@ -4024,7 +4108,7 @@ type ReconcileEntriesRequest struct {
 
 func (x *ReconcileEntriesRequest) Reset() {
 	*x = ReconcileEntriesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4036,7 +4120,7 @@ func (x *ReconcileEntriesRequest) String() string {
 func (*ReconcileEntriesRequest) ProtoMessage() {}
 
 func (x *ReconcileEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[38]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4049,7 +4133,7 @@ func (x *ReconcileEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReconcileEntriesRequest) GetReason() string {
@@ -4094,7 +4178,7 @@ type ReconcileRow struct {
 
 func (x *ReconcileRow) Reset() {
 	*x = ReconcileRow{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4106,7 +4190,7 @@ func (x *ReconcileRow) String() string {
 func (*ReconcileRow) ProtoMessage() {}
 
 func (x *ReconcileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[39]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4119,7 +4203,7 @@ func (x *ReconcileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRow.ProtoReflect.Descriptor instead.
 func (*ReconcileRow) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReconcileRow) GetKey() *EntryKey {
@@ -4168,7 +4252,7 @@ type ReconcileEntriesResponse struct {
 
 func (x *ReconcileEntriesResponse) Reset() {
 	*x = ReconcileEntriesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4180,7 +4264,7 @@ func (x *ReconcileEntriesResponse) String() string {
 func (*ReconcileEntriesResponse) ProtoMessage() {}
 
 func (x *ReconcileEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[40]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4193,7 +4277,7 @@ func (x *ReconcileEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReconcileEntriesResponse) GetResults() []*ReconcileResult {
@@ -4218,7 +4302,7 @@ type ReconcileResult struct {
 
 func (x *ReconcileResult) Reset() {
 	*x = ReconcileResult{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +4314,7 @@ func (x *ReconcileResult) String() string {
 func (*ReconcileResult) ProtoMessage() {}
 
 func (x *ReconcileResult) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[41]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +4327,7 @@ func (x *ReconcileResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResult.ProtoReflect.Descriptor instead.
 func (*ReconcileResult) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReconcileResult) GetOutcome() ReconcileOutcome {
@@ -4303,7 +4387,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4399,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[42]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4412,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AuditEvent) GetRequestId() string {
@@ -4417,7 +4501,7 @@ type AuditChange struct {
 
 func (x *AuditChange) Reset() {
 	*x = AuditChange{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4429,7 +4513,7 @@ func (x *AuditChange) String() string {
 func (*AuditChange) ProtoMessage() {}
 
 func (x *AuditChange) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[43]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4442,7 +4526,7 @@ func (x *AuditChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
 func (*AuditChange) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AuditChange) GetPath() string {
@@ -4496,7 +4580,7 @@ type ListAuditEventsRequest struct {
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4508,7 +4592,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[44]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4521,7 +4605,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListAuditEventsRequest) GetConsumer() string {
@@ -4600,7 +4684,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4612,7 +4696,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[45]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4625,7 +4709,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListAuditEventsResponse) GetEvents() []*AuditEvent {
@@ -4661,7 +4745,7 @@ type BackoffPolicy struct {
 
 func (x *BackoffPolicy) Reset() {
 	*x = BackoffPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4757,7 @@ func (x *BackoffPolicy) String() string {
 func (*BackoffPolicy) ProtoMessage() {}
 
 func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[46]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4770,7 @@ func (x *BackoffPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackoffPolicy.ProtoReflect.Descriptor instead.
 func (*BackoffPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *BackoffPolicy) GetInitial() *durationpb.Duration {
@@ -4785,7 +4869,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4797,7 +4881,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[47]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4810,7 +4894,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Policy) GetLease() *durationpb.Duration {
@@ -4993,7 +5077,7 @@ type ConsumerPolicy struct {
 
 func (x *ConsumerPolicy) Reset() {
 	*x = ConsumerPolicy{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5005,7 +5089,7 @@ func (x *ConsumerPolicy) String() string {
 func (*ConsumerPolicy) ProtoMessage() {}
 
 func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[48]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5018,7 +5102,7 @@ func (x *ConsumerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerPolicy.ProtoReflect.Descriptor instead.
 func (*ConsumerPolicy) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ConsumerPolicy) GetConsumer() string {
@@ -5081,7 +5165,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5093,7 +5177,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[49]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5106,7 +5190,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetPolicyRequest) GetConsumer() string {
@@ -5127,7 +5211,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5139,7 +5223,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[50]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5152,7 +5236,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -5175,7 +5259,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5187,7 +5271,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[51]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5200,7 +5284,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListPoliciesRequest) GetPageSize() int32 {
@@ -5230,7 +5314,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5242,7 +5326,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[52]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5255,7 +5339,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*ConsumerPolicy {
@@ -5298,7 +5382,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5310,7 +5394,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[53]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5323,7 +5407,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SetPolicyRequest) GetConsumer() string {
@@ -5392,7 +5476,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5404,7 +5488,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[54]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5417,7 +5501,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SetPolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -5458,7 +5542,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5470,7 +5554,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[55]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5483,7 +5567,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -5525,7 +5609,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5537,7 +5621,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[56]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5550,7 +5634,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DeletePolicyRequest) GetConsumer() string {
@@ -5594,7 +5678,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5606,7 +5690,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[57]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5619,7 +5703,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DeletePolicyResponse) GetPolicy() *ConsumerPolicy {
@@ -5657,7 +5741,7 @@ type PolicyVersion struct {
 
 func (x *PolicyVersion) Reset() {
 	*x = PolicyVersion{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5669,7 +5753,7 @@ func (x *PolicyVersion) String() string {
 func (*PolicyVersion) ProtoMessage() {}
 
 func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[58]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5682,7 +5766,7 @@ func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
 func (*PolicyVersion) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PolicyVersion) GetVersion() int32 {
@@ -5742,7 +5826,7 @@ type ListPolicyVersionsRequest struct {
 
 func (x *ListPolicyVersionsRequest) Reset() {
 	*x = ListPolicyVersionsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5754,7 +5838,7 @@ func (x *ListPolicyVersionsRequest) String() string {
 func (*ListPolicyVersionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[59]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5767,7 +5851,7 @@ func (x *ListPolicyVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListPolicyVersionsRequest) GetConsumer() string {
@@ -5804,7 +5888,7 @@ type ListPolicyVersionsResponse struct {
 
 func (x *ListPolicyVersionsResponse) Reset() {
 	*x = ListPolicyVersionsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5816,7 +5900,7 @@ func (x *ListPolicyVersionsResponse) String() string {
 func (*ListPolicyVersionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[60]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5829,7 +5913,7 @@ func (x *ListPolicyVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListPolicyVersionsResponse) GetVersions() []*PolicyVersion {
@@ -5855,7 +5939,7 @@ type GetRetentionStatusRequest struct {
 
 func (x *GetRetentionStatusRequest) Reset() {
 	*x = GetRetentionStatusRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5867,7 +5951,7 @@ func (x *GetRetentionStatusRequest) String() string {
 func (*GetRetentionStatusRequest) ProtoMessage() {}
 
 func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[61]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5880,7 +5964,7 @@ func (x *GetRetentionStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 // GetRetentionStatusResponse tells how the purge keeps up.
@@ -5906,7 +5990,7 @@ type GetRetentionStatusResponse struct {
 
 func (x *GetRetentionStatusResponse) Reset() {
 	*x = GetRetentionStatusResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5918,7 +6002,7 @@ func (x *GetRetentionStatusResponse) String() string {
 func (*GetRetentionStatusResponse) ProtoMessage() {}
 
 func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[62]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5931,7 +6015,7 @@ func (x *GetRetentionStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionStatusResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetRetentionStatusResponse) GetDue() int64 {
@@ -5997,7 +6081,7 @@ type PurgeWorker struct {
 
 func (x *PurgeWorker) Reset() {
 	*x = PurgeWorker{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6009,7 +6093,7 @@ func (x *PurgeWorker) String() string {
 func (*PurgeWorker) ProtoMessage() {}
 
 func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[63]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6022,7 +6106,7 @@ func (x *PurgeWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeWorker.ProtoReflect.Descriptor instead.
 func (*PurgeWorker) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PurgeWorker) GetReplica() string {
@@ -6090,7 +6174,7 @@ type RaiseTokenOffsetRequest struct {
 
 func (x *RaiseTokenOffsetRequest) Reset() {
 	*x = RaiseTokenOffsetRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6102,7 +6186,7 @@ func (x *RaiseTokenOffsetRequest) String() string {
 func (*RaiseTokenOffsetRequest) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[64]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6115,7 +6199,7 @@ func (x *RaiseTokenOffsetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RaiseTokenOffsetRequest) GetRequestId() string {
@@ -6181,7 +6265,7 @@ type RaiseTokenOffsetResponse struct {
 
 func (x *RaiseTokenOffsetResponse) Reset() {
 	*x = RaiseTokenOffsetResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6193,7 +6277,7 @@ func (x *RaiseTokenOffsetResponse) String() string {
 func (*RaiseTokenOffsetResponse) ProtoMessage() {}
 
 func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[65]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6206,7 +6290,7 @@ func (x *RaiseTokenOffsetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTokenOffsetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTokenOffsetResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RaiseTokenOffsetResponse) GetTokenOffset() *durationpb.Duration {
@@ -6288,7 +6372,7 @@ type ReplayRun struct {
 
 func (x *ReplayRun) Reset() {
 	*x = ReplayRun{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6300,7 +6384,7 @@ func (x *ReplayRun) String() string {
 func (*ReplayRun) ProtoMessage() {}
 
 func (x *ReplayRun) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[66]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6313,7 +6397,7 @@ func (x *ReplayRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRun.ProtoReflect.Descriptor instead.
 func (*ReplayRun) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReplayRun) GetConsumer() string {
@@ -6406,7 +6490,7 @@ type CreateReplayRunRequest struct {
 
 func (x *CreateReplayRunRequest) Reset() {
 	*x = CreateReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6418,7 +6502,7 @@ func (x *CreateReplayRunRequest) String() string {
 func (*CreateReplayRunRequest) ProtoMessage() {}
 
 func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[67]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6431,7 +6515,7 @@ func (x *CreateReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{67}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateReplayRunRequest) GetConsumer() string {
@@ -6482,7 +6566,7 @@ type CreateReplayRunResponse struct {
 
 func (x *CreateReplayRunResponse) Reset() {
 	*x = CreateReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6494,7 +6578,7 @@ func (x *CreateReplayRunResponse) String() string {
 func (*CreateReplayRunResponse) ProtoMessage() {}
 
 func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[68]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6507,7 +6591,7 @@ func (x *CreateReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CreateReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{68}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CreateReplayRunResponse) GetRun() *ReplayRun {
@@ -6542,7 +6626,7 @@ type CloseReplayRunRequest struct {
 
 func (x *CloseReplayRunRequest) Reset() {
 	*x = CloseReplayRunRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6554,7 +6638,7 @@ func (x *CloseReplayRunRequest) String() string {
 func (*CloseReplayRunRequest) ProtoMessage() {}
 
 func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[69]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6567,7 +6651,7 @@ func (x *CloseReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{69}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CloseReplayRunRequest) GetConsumer() string {
@@ -6611,7 +6695,7 @@ type CloseReplayRunResponse struct {
 
 func (x *CloseReplayRunResponse) Reset() {
 	*x = CloseReplayRunResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6623,7 +6707,7 @@ func (x *CloseReplayRunResponse) String() string {
 func (*CloseReplayRunResponse) ProtoMessage() {}
 
 func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[70]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6636,7 +6720,7 @@ func (x *CloseReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{70}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CloseReplayRunResponse) GetRun() *ReplayRun {
@@ -6668,7 +6752,7 @@ type ListReplayRunsRequest struct {
 
 func (x *ListReplayRunsRequest) Reset() {
 	*x = ListReplayRunsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6680,7 +6764,7 @@ func (x *ListReplayRunsRequest) String() string {
 func (*ListReplayRunsRequest) ProtoMessage() {}
 
 func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[71]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6693,7 +6777,7 @@ func (x *ListReplayRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{71}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListReplayRunsRequest) GetConsumer() string {
@@ -6732,7 +6816,7 @@ type ListReplayRunsResponse struct {
 
 func (x *ListReplayRunsResponse) Reset() {
 	*x = ListReplayRunsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6744,7 +6828,7 @@ func (x *ListReplayRunsResponse) String() string {
 func (*ListReplayRunsResponse) ProtoMessage() {}
 
 func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[72]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6757,7 +6841,7 @@ func (x *ListReplayRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplayRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListReplayRunsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{72}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListReplayRunsResponse) GetRuns() []*ReplayRun {
@@ -6800,7 +6884,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6812,7 +6896,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[73]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6825,7 +6909,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{73}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Hold) GetPrefix() string {
@@ -6882,7 +6966,7 @@ type HoldConsumersRequest struct {
 
 func (x *HoldConsumersRequest) Reset() {
 	*x = HoldConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[74]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6894,7 +6978,7 @@ func (x *HoldConsumersRequest) String() string {
 func (*HoldConsumersRequest) ProtoMessage() {}
 
 func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[74]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6907,7 +6991,7 @@ func (x *HoldConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersRequest.ProtoReflect.Descriptor instead.
 func (*HoldConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{74}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *HoldConsumersRequest) GetPrefix() string {
@@ -6951,7 +7035,7 @@ type HoldConsumersResponse struct {
 
 func (x *HoldConsumersResponse) Reset() {
 	*x = HoldConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[75]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6963,7 +7047,7 @@ func (x *HoldConsumersResponse) String() string {
 func (*HoldConsumersResponse) ProtoMessage() {}
 
 func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[75]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6976,7 +7060,7 @@ func (x *HoldConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldConsumersResponse.ProtoReflect.Descriptor instead.
 func (*HoldConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{75}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *HoldConsumersResponse) GetHold() *Hold {
@@ -7012,7 +7096,7 @@ type ResumeConsumersRequest struct {
 
 func (x *ResumeConsumersRequest) Reset() {
 	*x = ResumeConsumersRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[76]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7024,7 +7108,7 @@ func (x *ResumeConsumersRequest) String() string {
 func (*ResumeConsumersRequest) ProtoMessage() {}
 
 func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[76]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7037,7 +7121,7 @@ func (x *ResumeConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{76}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ResumeConsumersRequest) GetPrefix() string {
@@ -7079,7 +7163,7 @@ type ResumeConsumersResponse struct {
 
 func (x *ResumeConsumersResponse) Reset() {
 	*x = ResumeConsumersResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[77]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7091,7 +7175,7 @@ func (x *ResumeConsumersResponse) String() string {
 func (*ResumeConsumersResponse) ProtoMessage() {}
 
 func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[77]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7104,7 +7188,7 @@ func (x *ResumeConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{77}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ResumeConsumersResponse) GetReplayed() bool {
@@ -7126,7 +7210,7 @@ type ListHoldsRequest struct {
 
 func (x *ListHoldsRequest) Reset() {
 	*x = ListHoldsRequest{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[78]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7138,7 +7222,7 @@ func (x *ListHoldsRequest) String() string {
 func (*ListHoldsRequest) ProtoMessage() {}
 
 func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[78]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7151,7 +7235,7 @@ func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsRequest.ProtoReflect.Descriptor instead.
 func (*ListHoldsRequest) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{78}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListHoldsRequest) GetPrefix() string {
@@ -7172,7 +7256,7 @@ type ListHoldsResponse struct {
 
 func (x *ListHoldsResponse) Reset() {
 	*x = ListHoldsResponse{}
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[79]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7184,7 +7268,7 @@ func (x *ListHoldsResponse) String() string {
 func (*ListHoldsResponse) ProtoMessage() {}
 
 func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[79]
+	mi := &file_idempotency_ledger_v1_admin_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7197,7 +7281,7 @@ func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHoldsResponse.ProtoReflect.Descriptor instead.
 func (*ListHoldsResponse) Descriptor() ([]byte, []int) {
-	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{79}
+	return file_idempotency_ledger_v1_admin_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListHoldsResponse) GetHolds() []*Hold {
@@ -7347,7 +7431,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x18SummarizeEntriesResponse\x12D\n" +
 	"\tconsumers\x18\x01 \x03(\v2&.idempotency.ledger.v1.ConsumerSummaryR\tconsumers\x12/\n" +
 	"\x05as_of\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"\xf0\x02\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"\xab\x03\n" +
 	"\x0fConsumerSummary\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12;\n" +
 	"\x06states\x18\x02 \x03(\v2#.idempotency.ledger.v1.StateSummaryR\x06states\x12\x18\n" +
@@ -7358,9 +7442,16 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"replay_run\x18\a \x01(\tR\treplayRun\x12\x1c\n" +
 	"\aheld_by\x18\b \x01(\tH\x00R\x06heldBy\x88\x01\x01\x12\x18\n" +
-	"\adoubled\x18\t \x01(\x03R\adoubledB\n" +
+	"\adoubled\x18\t \x01(\x03R\adoubled\x129\n" +
+	"\x05inbox\x18\n" +
+	" \x01(\v2#.idempotency.ledger.v1.InboxSummaryR\x05inboxB\n" +
 	"\n" +
-	"\b_held_by\"\x88\x02\n" +
+	"\b_held_by\"\x92\x01\n" +
+	"\fInboxSummary\x12\x10\n" +
+	"\x03due\x18\x01 \x01(\x03R\x03due\x12?\n" +
+	"\x0eoldest_due_age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\foldestDueAge\x12\x14\n" +
+	"\x05later\x18\x03 \x01(\x03R\x05later\x12\x19\n" +
+	"\bat_least\x18\x04 \x01(\bR\aatLeast\"\x88\x02\n" +
 	"\fStateSummary\x127\n" +
 	"\x05state\x18\x01 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
 	"\x05cause\x18\x02 \x01(\x0e2 .idempotency.ledger.v1.ParkCauseR\x05cause\x12\x14\n" +
@@ -7868,7 +7959,7 @@ func file_idempotency_ledger_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_idempotency_ledger_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
+var file_idempotency_ledger_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_idempotency_ledger_v1_admin_proto_goTypes = []any{
 	(ClosedBy)(0),                      // 0: idempotency.ledger.v1.ClosedBy
 	(MessageState)(0),                  // 1: idempotency.ledger.v1.MessageState
@@ -7897,291 +7988,294 @@ var file_idempotency_ledger_v1_admin_proto_goTypes = []any{
 	(*SummarizeEntriesRequest)(nil),    // 24: idempotency.ledger.v1.SummarizeEntriesRequest
 	(*SummarizeEntriesResponse)(nil),   // 25: idempotency.ledger.v1.SummarizeEntriesResponse
 	(*ConsumerSummary)(nil),            // 26: idempotency.ledger.v1.ConsumerSummary
-	(*StateSummary)(nil),               // 27: idempotency.ledger.v1.StateSummary
-	(*RedriveEntryRequest)(nil),        // 28: idempotency.ledger.v1.RedriveEntryRequest
-	(*RedriveEntryResponse)(nil),       // 29: idempotency.ledger.v1.RedriveEntryResponse
-	(*ParkEntryRequest)(nil),           // 30: idempotency.ledger.v1.ParkEntryRequest
-	(*ParkEntryResponse)(nil),          // 31: idempotency.ledger.v1.ParkEntryResponse
-	(*ResolveEntryRequest)(nil),        // 32: idempotency.ledger.v1.ResolveEntryRequest
-	(*ResolveEntryResponse)(nil),       // 33: idempotency.ledger.v1.ResolveEntryResponse
-	(*DeleteEntryRequest)(nil),         // 34: idempotency.ledger.v1.DeleteEntryRequest
-	(*DeleteEntryResponse)(nil),        // 35: idempotency.ledger.v1.DeleteEntryResponse
-	(*RedriveEntriesRequest)(nil),      // 36: idempotency.ledger.v1.RedriveEntriesRequest
-	(*RedriveEntriesResponse)(nil),     // 37: idempotency.ledger.v1.RedriveEntriesResponse
-	(*RedriveOutcome)(nil),             // 38: idempotency.ledger.v1.RedriveOutcome
-	(*ParkEntriesRequest)(nil),         // 39: idempotency.ledger.v1.ParkEntriesRequest
-	(*ParkEntriesResponse)(nil),        // 40: idempotency.ledger.v1.ParkEntriesResponse
-	(*ResolveEntriesRequest)(nil),      // 41: idempotency.ledger.v1.ResolveEntriesRequest
-	(*ResolveEntriesResponse)(nil),     // 42: idempotency.ledger.v1.ResolveEntriesResponse
-	(*EntryOutcome)(nil),               // 43: idempotency.ledger.v1.EntryOutcome
-	(*ImportEntriesRequest)(nil),       // 44: idempotency.ledger.v1.ImportEntriesRequest
-	(*ImportedEntry)(nil),              // 45: idempotency.ledger.v1.ImportedEntry
-	(*ImportEntriesResponse)(nil),      // 46: idempotency.ledger.v1.ImportEntriesResponse
-	(*ImportRejection)(nil),            // 47: idempotency.ledger.v1.ImportRejection
-	(*ReconcileEntriesRequest)(nil),    // 48: idempotency.ledger.v1.ReconcileEntriesRequest
-	(*ReconcileRow)(nil),               // 49: idempotency.ledger.v1.ReconcileRow
-	(*ReconcileEntriesResponse)(nil),   // 50: idempotency.ledger.v1.ReconcileEntriesResponse
-	(*ReconcileResult)(nil),            // 51: idempotency.ledger.v1.ReconcileResult
-	(*AuditEvent)(nil),                 // 52: idempotency.ledger.v1.AuditEvent
-	(*AuditChange)(nil),                // 53: idempotency.ledger.v1.AuditChange
-	(*ListAuditEventsRequest)(nil),     // 54: idempotency.ledger.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),    // 55: idempotency.ledger.v1.ListAuditEventsResponse
-	(*BackoffPolicy)(nil),              // 56: idempotency.ledger.v1.BackoffPolicy
-	(*Policy)(nil),                     // 57: idempotency.ledger.v1.Policy
-	(*ConsumerPolicy)(nil),             // 58: idempotency.ledger.v1.ConsumerPolicy
-	(*GetPolicyRequest)(nil),           // 59: idempotency.ledger.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),          // 60: idempotency.ledger.v1.GetPolicyResponse
-	(*ListPoliciesRequest)(nil),        // 61: idempotency.ledger.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),       // 62: idempotency.ledger.v1.ListPoliciesResponse
-	(*SetPolicyRequest)(nil),           // 63: idempotency.ledger.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),          // 64: idempotency.ledger.v1.SetPolicyResponse
-	(*PolicyChange)(nil),               // 65: idempotency.ledger.v1.PolicyChange
-	(*DeletePolicyRequest)(nil),        // 66: idempotency.ledger.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),       // 67: idempotency.ledger.v1.DeletePolicyResponse
-	(*PolicyVersion)(nil),              // 68: idempotency.ledger.v1.PolicyVersion
-	(*ListPolicyVersionsRequest)(nil),  // 69: idempotency.ledger.v1.ListPolicyVersionsRequest
-	(*ListPolicyVersionsResponse)(nil), // 70: idempotency.ledger.v1.ListPolicyVersionsResponse
-	(*GetRetentionStatusRequest)(nil),  // 71: idempotency.ledger.v1.GetRetentionStatusRequest
-	(*GetRetentionStatusResponse)(nil), // 72: idempotency.ledger.v1.GetRetentionStatusResponse
-	(*PurgeWorker)(nil),                // 73: idempotency.ledger.v1.PurgeWorker
-	(*RaiseTokenOffsetRequest)(nil),    // 74: idempotency.ledger.v1.RaiseTokenOffsetRequest
-	(*RaiseTokenOffsetResponse)(nil),   // 75: idempotency.ledger.v1.RaiseTokenOffsetResponse
-	(*ReplayRun)(nil),                  // 76: idempotency.ledger.v1.ReplayRun
-	(*CreateReplayRunRequest)(nil),     // 77: idempotency.ledger.v1.CreateReplayRunRequest
-	(*CreateReplayRunResponse)(nil),    // 78: idempotency.ledger.v1.CreateReplayRunResponse
-	(*CloseReplayRunRequest)(nil),      // 79: idempotency.ledger.v1.CloseReplayRunRequest
-	(*CloseReplayRunResponse)(nil),     // 80: idempotency.ledger.v1.CloseReplayRunResponse
-	(*ListReplayRunsRequest)(nil),      // 81: idempotency.ledger.v1.ListReplayRunsRequest
-	(*ListReplayRunsResponse)(nil),     // 82: idempotency.ledger.v1.ListReplayRunsResponse
-	(*Hold)(nil),                       // 83: idempotency.ledger.v1.Hold
-	(*HoldConsumersRequest)(nil),       // 84: idempotency.ledger.v1.HoldConsumersRequest
-	(*HoldConsumersResponse)(nil),      // 85: idempotency.ledger.v1.HoldConsumersResponse
-	(*ResumeConsumersRequest)(nil),     // 86: idempotency.ledger.v1.ResumeConsumersRequest
-	(*ResumeConsumersResponse)(nil),    // 87: idempotency.ledger.v1.ResumeConsumersResponse
-	(*ListHoldsRequest)(nil),           // 88: idempotency.ledger.v1.ListHoldsRequest
-	(*ListHoldsResponse)(nil),          // 89: idempotency.ledger.v1.ListHoldsResponse
-	(*timestamppb.Timestamp)(nil),      // 90: google.protobuf.Timestamp
-	(*EntryKey)(nil),                   // 91: idempotency.ledger.v1.EntryKey
-	(EntryState)(0),                    // 92: idempotency.ledger.v1.EntryState
-	(ParkCause)(0),                     // 93: idempotency.ledger.v1.ParkCause
-	(*durationpb.Duration)(nil),        // 94: google.protobuf.Duration
-	(*Message)(nil),                    // 95: idempotency.ledger.v1.Message
-	(*Rejected)(nil),                   // 96: idempotency.ledger.v1.Rejected
-	(OnExpiry)(0),                      // 97: idempotency.ledger.v1.OnExpiry
-	(*fieldmaskpb.FieldMask)(nil),      // 98: google.protobuf.FieldMask
+	(*InboxSummary)(nil),               // 27: idempotency.ledger.v1.InboxSummary
+	(*StateSummary)(nil),               // 28: idempotency.ledger.v1.StateSummary
+	(*RedriveEntryRequest)(nil),        // 29: idempotency.ledger.v1.RedriveEntryRequest
+	(*RedriveEntryResponse)(nil),       // 30: idempotency.ledger.v1.RedriveEntryResponse
+	(*ParkEntryRequest)(nil),           // 31: idempotency.ledger.v1.ParkEntryRequest
+	(*ParkEntryResponse)(nil),          // 32: idempotency.ledger.v1.ParkEntryResponse
+	(*ResolveEntryRequest)(nil),        // 33: idempotency.ledger.v1.ResolveEntryRequest
+	(*ResolveEntryResponse)(nil),       // 34: idempotency.ledger.v1.ResolveEntryResponse
+	(*DeleteEntryRequest)(nil),         // 35: idempotency.ledger.v1.DeleteEntryRequest
+	(*DeleteEntryResponse)(nil),        // 36: idempotency.ledger.v1.DeleteEntryResponse
+	(*RedriveEntriesRequest)(nil),      // 37: idempotency.ledger.v1.RedriveEntriesRequest
+	(*RedriveEntriesResponse)(nil),     // 38: idempotency.ledger.v1.RedriveEntriesResponse
+	(*RedriveOutcome)(nil),             // 39: idempotency.ledger.v1.RedriveOutcome
+	(*ParkEntriesRequest)(nil),         // 40: idempotency.ledger.v1.ParkEntriesRequest
+	(*ParkEntriesResponse)(nil),        // 41: idempotency.ledger.v1.ParkEntriesResponse
+	(*ResolveEntriesRequest)(nil),      // 42: idempotency.ledger.v1.ResolveEntriesRequest
+	(*ResolveEntriesResponse)(nil),     // 43: idempotency.ledger.v1.ResolveEntriesResponse
+	(*EntryOutcome)(nil),               // 44: idempotency.ledger.v1.EntryOutcome
+	(*ImportEntriesRequest)(nil),       // 45: idempotency.ledger.v1.ImportEntriesRequest
+	(*ImportedEntry)(nil),              // 46: idempotency.ledger.v1.ImportedEntry
+	(*ImportEntriesResponse)(nil),      // 47: idempotency.ledger.v1.ImportEntriesResponse
+	(*ImportRejection)(nil),            // 48: idempotency.ledger.v1.ImportRejection
+	(*ReconcileEntriesRequest)(nil),    // 49: idempotency.ledger.v1.ReconcileEntriesRequest
+	(*ReconcileRow)(nil),               // 50: idempotency.ledger.v1.ReconcileRow
+	(*ReconcileEntriesResponse)(nil),   // 51: idempotency.ledger.v1.ReconcileEntriesResponse
+	(*ReconcileResult)(nil),            // 52: idempotency.ledger.v1.ReconcileResult
+	(*AuditEvent)(nil),                 // 53: idempotency.ledger.v1.AuditEvent
+	(*AuditChange)(nil),                // 54: idempotency.ledger.v1.AuditChange
+	(*ListAuditEventsRequest)(nil),     // 55: idempotency.ledger.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),    // 56: idempotency.ledger.v1.ListAuditEventsResponse
+	(*BackoffPolicy)(nil),              // 57: idempotency.ledger.v1.BackoffPolicy
+	(*Policy)(nil),                     // 58: idempotency.ledger.v1.Policy
+	(*ConsumerPolicy)(nil),             // 59: idempotency.ledger.v1.ConsumerPolicy
+	(*GetPolicyRequest)(nil),           // 60: idempotency.ledger.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),          // 61: idempotency.ledger.v1.GetPolicyResponse
+	(*ListPoliciesRequest)(nil),        // 62: idempotency.ledger.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),       // 63: idempotency.ledger.v1.ListPoliciesResponse
+	(*SetPolicyRequest)(nil),           // 64: idempotency.ledger.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),          // 65: idempotency.ledger.v1.SetPolicyResponse
+	(*PolicyChange)(nil),               // 66: idempotency.ledger.v1.PolicyChange
+	(*DeletePolicyRequest)(nil),        // 67: idempotency.ledger.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),       // 68: idempotency.ledger.v1.DeletePolicyResponse
+	(*PolicyVersion)(nil),              // 69: idempotency.ledger.v1.PolicyVersion
+	(*ListPolicyVersionsRequest)(nil),  // 70: idempotency.ledger.v1.ListPolicyVersionsRequest
+	(*ListPolicyVersionsResponse)(nil), // 71: idempotency.ledger.v1.ListPolicyVersionsResponse
+	(*GetRetentionStatusRequest)(nil),  // 72: idempotency.ledger.v1.GetRetentionStatusRequest
+	(*GetRetentionStatusResponse)(nil), // 73: idempotency.ledger.v1.GetRetentionStatusResponse
+	(*PurgeWorker)(nil),                // 74: idempotency.ledger.v1.PurgeWorker
+	(*RaiseTokenOffsetRequest)(nil),    // 75: idempotency.ledger.v1.RaiseTokenOffsetRequest
+	(*RaiseTokenOffsetResponse)(nil),   // 76: idempotency.ledger.v1.RaiseTokenOffsetResponse
+	(*ReplayRun)(nil),                  // 77: idempotency.ledger.v1.ReplayRun
+	(*CreateReplayRunRequest)(nil),     // 78: idempotency.ledger.v1.CreateReplayRunRequest
+	(*CreateReplayRunResponse)(nil),    // 79: idempotency.ledger.v1.CreateReplayRunResponse
+	(*CloseReplayRunRequest)(nil),      // 80: idempotency.ledger.v1.CloseReplayRunRequest
+	(*CloseReplayRunResponse)(nil),     // 81: idempotency.ledger.v1.CloseReplayRunResponse
+	(*ListReplayRunsRequest)(nil),      // 82: idempotency.ledger.v1.ListReplayRunsRequest
+	(*ListReplayRunsResponse)(nil),     // 83: idempotency.ledger.v1.ListReplayRunsResponse
+	(*Hold)(nil),                       // 84: idempotency.ledger.v1.Hold
+	(*HoldConsumersRequest)(nil),       // 85: idempotency.ledger.v1.HoldConsumersRequest
+	(*HoldConsumersResponse)(nil),      // 86: idempotency.ledger.v1.HoldConsumersResponse
+	(*ResumeConsumersRequest)(nil),     // 87: idempotency.ledger.v1.ResumeConsumersRequest
+	(*ResumeConsumersResponse)(nil),    // 88: idempotency.ledger.v1.ResumeConsumersResponse
+	(*ListHoldsRequest)(nil),           // 89: idempotency.ledger.v1.ListHoldsRequest
+	(*ListHoldsResponse)(nil),          // 90: idempotency.ledger.v1.ListHoldsResponse
+	(*timestamppb.Timestamp)(nil),      // 91: google.protobuf.Timestamp
+	(*EntryKey)(nil),                   // 92: idempotency.ledger.v1.EntryKey
+	(EntryState)(0),                    // 93: idempotency.ledger.v1.EntryState
+	(ParkCause)(0),                     // 94: idempotency.ledger.v1.ParkCause
+	(*durationpb.Duration)(nil),        // 95: google.protobuf.Duration
+	(*Message)(nil),                    // 96: idempotency.ledger.v1.Message
+	(*Rejected)(nil),                   // 97: idempotency.ledger.v1.Rejected
+	(OnExpiry)(0),                      // 98: idempotency.ledger.v1.OnExpiry
+	(*fieldmaskpb.FieldMask)(nil),      // 99: google.protobuf.FieldMask
 }
 var file_idempotency_ledger_v1_admin_proto_depIdxs = []int32{
-	90,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	90,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	91,  // 0: idempotency.ledger.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	91,  // 1: idempotency.ledger.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
 	0,   // 2: idempotency.ledger.v1.Attempt.outcome:type_name -> idempotency.ledger.v1.ClosedBy
-	91,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
-	92,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
-	93,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
+	92,  // 3: idempotency.ledger.v1.Entry.key:type_name -> idempotency.ledger.v1.EntryKey
+	93,  // 4: idempotency.ledger.v1.Entry.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 5: idempotency.ledger.v1.Entry.cause:type_name -> idempotency.ledger.v1.ParkCause
 	0,   // 6: idempotency.ledger.v1.Entry.closed_by:type_name -> idempotency.ledger.v1.ClosedBy
-	90,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
-	90,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
-	90,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
-	90,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
-	90,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
-	90,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
+	91,  // 7: idempotency.ledger.v1.Entry.granted_at:type_name -> google.protobuf.Timestamp
+	91,  // 8: idempotency.ledger.v1.Entry.lease_until:type_name -> google.protobuf.Timestamp
+	91,  // 9: idempotency.ledger.v1.Entry.hold_until:type_name -> google.protobuf.Timestamp
+	91,  // 10: idempotency.ledger.v1.Entry.not_before:type_name -> google.protobuf.Timestamp
+	91,  // 11: idempotency.ledger.v1.Entry.closed_at:type_name -> google.protobuf.Timestamp
+	91,  // 12: idempotency.ledger.v1.Entry.parked_at:type_name -> google.protobuf.Timestamp
 	10,  // 13: idempotency.ledger.v1.Entry.history:type_name -> idempotency.ledger.v1.Attempt
-	90,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
-	90,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
-	94,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
+	91,  // 14: idempotency.ledger.v1.Entry.retain_until:type_name -> google.protobuf.Timestamp
+	91,  // 15: idempotency.ledger.v1.Entry.created_at:type_name -> google.protobuf.Timestamp
+	91,  // 16: idempotency.ledger.v1.Entry.updated_at:type_name -> google.protobuf.Timestamp
+	95,  // 17: idempotency.ledger.v1.Entry.retention:type_name -> google.protobuf.Duration
 	12,  // 18: idempotency.ledger.v1.Entry.allowed_changes:type_name -> idempotency.ledger.v1.AllowedChange
 	1,   // 19: idempotency.ledger.v1.Entry.message_state:type_name -> idempotency.ledger.v1.MessageState
-	90,  // 20: idempotency.ledger.v1.Entry.due_at:type_name -> google.protobuf.Timestamp
-	90,  // 21: idempotency.ledger.v1.Entry.erase_at:type_name -> google.protobuf.Timestamp
+	91,  // 20: idempotency.ledger.v1.Entry.due_at:type_name -> google.protobuf.Timestamp
+	91,  // 21: idempotency.ledger.v1.Entry.erase_at:type_name -> google.protobuf.Timestamp
 	2,   // 22: idempotency.ledger.v1.AllowedChange.change:type_name -> idempotency.ledger.v1.EntryChange
-	91,  // 23: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	92,  // 23: idempotency.ledger.v1.GetEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
 	11,  // 24: idempotency.ledger.v1.GetEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	91,  // 25: idempotency.ledger.v1.GetMessageRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	95,  // 26: idempotency.ledger.v1.GetMessageResponse.message:type_name -> idempotency.ledger.v1.Message
-	90,  // 27: idempotency.ledger.v1.GetMessageResponse.stored_at:type_name -> google.protobuf.Timestamp
-	92,  // 28: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
-	93,  // 29: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
-	94,  // 30: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
-	94,  // 31: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
-	94,  // 32: idempotency.ledger.v1.EntryFilter.parked_max_age:type_name -> google.protobuf.Duration
+	92,  // 25: idempotency.ledger.v1.GetMessageRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	96,  // 26: idempotency.ledger.v1.GetMessageResponse.message:type_name -> idempotency.ledger.v1.Message
+	91,  // 27: idempotency.ledger.v1.GetMessageResponse.stored_at:type_name -> google.protobuf.Timestamp
+	93,  // 28: idempotency.ledger.v1.EntryFilter.states:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 29: idempotency.ledger.v1.EntryFilter.causes:type_name -> idempotency.ledger.v1.ParkCause
+	95,  // 30: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
+	95,  // 31: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
+	95,  // 32: idempotency.ledger.v1.EntryFilter.parked_max_age:type_name -> google.protobuf.Duration
 	17,  // 33: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
 	3,   // 34: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
 	11,  // 35: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
 	20,  // 36: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
-	90,  // 37: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
-	90,  // 38: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
+	91,  // 37: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
+	91,  // 38: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
 	17,  // 39: idempotency.ledger.v1.GroupEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
 	23,  // 40: idempotency.ledger.v1.GroupEntriesResponse.groups:type_name -> idempotency.ledger.v1.EntryGroup
-	90,  // 41: idempotency.ledger.v1.GroupEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	92,  // 42: idempotency.ledger.v1.EntryGroup.state:type_name -> idempotency.ledger.v1.EntryState
-	93,  // 43: idempotency.ledger.v1.EntryGroup.cause:type_name -> idempotency.ledger.v1.ParkCause
-	94,  // 44: idempotency.ledger.v1.EntryGroup.oldest_age:type_name -> google.protobuf.Duration
+	91,  // 41: idempotency.ledger.v1.GroupEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	93,  // 42: idempotency.ledger.v1.EntryGroup.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 43: idempotency.ledger.v1.EntryGroup.cause:type_name -> idempotency.ledger.v1.ParkCause
+	95,  // 44: idempotency.ledger.v1.EntryGroup.oldest_age:type_name -> google.protobuf.Duration
 	26,  // 45: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
-	90,  // 46: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	27,  // 47: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
-	94,  // 48: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
-	92,  // 49: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
-	93,  // 50: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
-	94,  // 51: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
-	91,  // 52: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	11,  // 53: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	91,  // 54: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	11,  // 55: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	91,  // 56: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	92,  // 57: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	11,  // 58: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	91,  // 59: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	17,  // 60: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	38,  // 61: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
-	91,  // 62: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	92,  // 63: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	93,  // 64: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	96,  // 65: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	17,  // 66: idempotency.ledger.v1.ParkEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	43,  // 67: idempotency.ledger.v1.ParkEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
-	17,  // 68: idempotency.ledger.v1.ResolveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	92,  // 69: idempotency.ledger.v1.ResolveEntriesRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	43,  // 70: idempotency.ledger.v1.ResolveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
-	91,  // 71: idempotency.ledger.v1.EntryOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	92,  // 72: idempotency.ledger.v1.EntryOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	93,  // 73: idempotency.ledger.v1.EntryOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	96,  // 74: idempotency.ledger.v1.EntryOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	45,  // 75: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
-	91,  // 76: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
-	90,  // 77: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
-	47,  // 78: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
-	96,  // 79: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
-	49,  // 80: idempotency.ledger.v1.ReconcileEntriesRequest.rows:type_name -> idempotency.ledger.v1.ReconcileRow
-	91,  // 81: idempotency.ledger.v1.ReconcileRow.key:type_name -> idempotency.ledger.v1.EntryKey
-	90,  // 82: idempotency.ledger.v1.ReconcileRow.at:type_name -> google.protobuf.Timestamp
-	4,   // 83: idempotency.ledger.v1.ReconcileRow.evidence:type_name -> idempotency.ledger.v1.EffectEvidence
-	51,  // 84: idempotency.ledger.v1.ReconcileEntriesResponse.results:type_name -> idempotency.ledger.v1.ReconcileResult
-	5,   // 85: idempotency.ledger.v1.ReconcileResult.outcome:type_name -> idempotency.ledger.v1.ReconcileOutcome
-	94,  // 86: idempotency.ledger.v1.ReconcileResult.retry_after:type_name -> google.protobuf.Duration
-	96,  // 87: idempotency.ledger.v1.ReconcileResult.rejected:type_name -> idempotency.ledger.v1.Rejected
-	90,  // 88: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	53,  // 89: idempotency.ledger.v1.AuditEvent.changes:type_name -> idempotency.ledger.v1.AuditChange
-	91,  // 90: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	90,  // 91: idempotency.ledger.v1.ListAuditEventsRequest.from:type_name -> google.protobuf.Timestamp
-	90,  // 92: idempotency.ledger.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
-	52,  // 93: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
-	94,  // 94: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
-	94,  // 95: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
-	94,  // 96: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
-	94,  // 97: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
-	94,  // 98: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	94,  // 99: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
-	97,  // 100: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	56,  // 101: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
-	94,  // 102: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
-	94,  // 103: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
-	94,  // 104: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
-	94,  // 105: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
-	94,  // 106: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
-	6,   // 107: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
-	7,   // 108: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
-	8,   // 109: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
-	94,  // 110: idempotency.ledger.v1.Policy.message_retention:type_name -> google.protobuf.Duration
-	94,  // 111: idempotency.ledger.v1.Policy.backlog_max_age:type_name -> google.protobuf.Duration
-	9,   // 112: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
-	57,  // 113: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
-	90,  // 114: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
-	58,  // 115: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	58,  // 116: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	57,  // 117: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
-	98,  // 118: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	58,  // 119: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	65,  // 120: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
-	58,  // 121: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	57,  // 122: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
-	90,  // 123: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
-	68,  // 124: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
-	94,  // 125: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	73,  // 126: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
-	90,  // 127: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
-	90,  // 128: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
-	90,  // 129: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
-	94,  // 130: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
-	94,  // 131: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
-	94,  // 132: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
-	90,  // 133: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
-	90,  // 134: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
-	94,  // 135: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
-	94,  // 136: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
-	8,   // 137: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
-	90,  // 138: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 139: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
-	90,  // 140: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
-	27,  // 141: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
-	94,  // 142: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
-	76,  // 143: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	76,  // 144: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	76,  // 145: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
-	90,  // 146: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
-	90,  // 147: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
-	83,  // 148: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
-	83,  // 149: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
-	13,  // 150: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
-	15,  // 151: idempotency.ledger.v1.AdminService.GetMessage:input_type -> idempotency.ledger.v1.GetMessageRequest
-	18,  // 152: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
-	24,  // 153: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
-	21,  // 154: idempotency.ledger.v1.AdminService.GroupEntries:input_type -> idempotency.ledger.v1.GroupEntriesRequest
-	28,  // 155: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
-	30,  // 156: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
-	32,  // 157: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
-	34,  // 158: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
-	36,  // 159: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
-	39,  // 160: idempotency.ledger.v1.AdminService.ParkEntries:input_type -> idempotency.ledger.v1.ParkEntriesRequest
-	41,  // 161: idempotency.ledger.v1.AdminService.ResolveEntries:input_type -> idempotency.ledger.v1.ResolveEntriesRequest
-	44,  // 162: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
-	48,  // 163: idempotency.ledger.v1.AdminService.ReconcileEntries:input_type -> idempotency.ledger.v1.ReconcileEntriesRequest
-	59,  // 164: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
-	61,  // 165: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
-	63,  // 166: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
-	66,  // 167: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
-	69,  // 168: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
-	54,  // 169: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
-	71,  // 170: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
-	77,  // 171: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
-	79,  // 172: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
-	81,  // 173: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
-	84,  // 174: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
-	86,  // 175: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
-	88,  // 176: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
-	74,  // 177: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
-	14,  // 178: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
-	16,  // 179: idempotency.ledger.v1.AdminService.GetMessage:output_type -> idempotency.ledger.v1.GetMessageResponse
-	19,  // 180: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
-	25,  // 181: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
-	22,  // 182: idempotency.ledger.v1.AdminService.GroupEntries:output_type -> idempotency.ledger.v1.GroupEntriesResponse
-	29,  // 183: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
-	31,  // 184: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
-	33,  // 185: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
-	35,  // 186: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
-	37,  // 187: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
-	40,  // 188: idempotency.ledger.v1.AdminService.ParkEntries:output_type -> idempotency.ledger.v1.ParkEntriesResponse
-	42,  // 189: idempotency.ledger.v1.AdminService.ResolveEntries:output_type -> idempotency.ledger.v1.ResolveEntriesResponse
-	46,  // 190: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
-	50,  // 191: idempotency.ledger.v1.AdminService.ReconcileEntries:output_type -> idempotency.ledger.v1.ReconcileEntriesResponse
-	60,  // 192: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
-	62,  // 193: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
-	64,  // 194: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
-	67,  // 195: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
-	70,  // 196: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
-	55,  // 197: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
-	72,  // 198: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
-	78,  // 199: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
-	80,  // 200: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
-	82,  // 201: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
-	85,  // 202: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
-	87,  // 203: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
-	89,  // 204: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
-	75,  // 205: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
-	178, // [178:206] is the sub-list for method output_type
-	150, // [150:178] is the sub-list for method input_type
-	150, // [150:150] is the sub-list for extension type_name
-	150, // [150:150] is the sub-list for extension extendee
-	0,   // [0:150] is the sub-list for field type_name
+	91,  // 46: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	28,  // 47: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
+	95,  // 48: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
+	27,  // 49: idempotency.ledger.v1.ConsumerSummary.inbox:type_name -> idempotency.ledger.v1.InboxSummary
+	95,  // 50: idempotency.ledger.v1.InboxSummary.oldest_due_age:type_name -> google.protobuf.Duration
+	93,  // 51: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 52: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
+	95,  // 53: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
+	92,  // 54: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	11,  // 55: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	92,  // 56: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	11,  // 57: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	92,  // 58: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	93,  // 59: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	11,  // 60: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	92,  // 61: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	17,  // 62: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	39,  // 63: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
+	92,  // 64: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	93,  // 65: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 66: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	97,  // 67: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	17,  // 68: idempotency.ledger.v1.ParkEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	44,  // 69: idempotency.ledger.v1.ParkEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	17,  // 70: idempotency.ledger.v1.ResolveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	93,  // 71: idempotency.ledger.v1.ResolveEntriesRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	44,  // 72: idempotency.ledger.v1.ResolveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	92,  // 73: idempotency.ledger.v1.EntryOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	93,  // 74: idempotency.ledger.v1.EntryOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 75: idempotency.ledger.v1.EntryOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	97,  // 76: idempotency.ledger.v1.EntryOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	46,  // 77: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
+	92,  // 78: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
+	91,  // 79: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
+	48,  // 80: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
+	97,  // 81: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
+	50,  // 82: idempotency.ledger.v1.ReconcileEntriesRequest.rows:type_name -> idempotency.ledger.v1.ReconcileRow
+	92,  // 83: idempotency.ledger.v1.ReconcileRow.key:type_name -> idempotency.ledger.v1.EntryKey
+	91,  // 84: idempotency.ledger.v1.ReconcileRow.at:type_name -> google.protobuf.Timestamp
+	4,   // 85: idempotency.ledger.v1.ReconcileRow.evidence:type_name -> idempotency.ledger.v1.EffectEvidence
+	52,  // 86: idempotency.ledger.v1.ReconcileEntriesResponse.results:type_name -> idempotency.ledger.v1.ReconcileResult
+	5,   // 87: idempotency.ledger.v1.ReconcileResult.outcome:type_name -> idempotency.ledger.v1.ReconcileOutcome
+	95,  // 88: idempotency.ledger.v1.ReconcileResult.retry_after:type_name -> google.protobuf.Duration
+	97,  // 89: idempotency.ledger.v1.ReconcileResult.rejected:type_name -> idempotency.ledger.v1.Rejected
+	91,  // 90: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	54,  // 91: idempotency.ledger.v1.AuditEvent.changes:type_name -> idempotency.ledger.v1.AuditChange
+	92,  // 92: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	91,  // 93: idempotency.ledger.v1.ListAuditEventsRequest.from:type_name -> google.protobuf.Timestamp
+	91,  // 94: idempotency.ledger.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
+	53,  // 95: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
+	95,  // 96: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
+	95,  // 97: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
+	95,  // 98: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
+	95,  // 99: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
+	95,  // 100: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	95,  // 101: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
+	98,  // 102: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	57,  // 103: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
+	95,  // 104: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
+	95,  // 105: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
+	95,  // 106: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
+	95,  // 107: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
+	95,  // 108: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
+	6,   // 109: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
+	7,   // 110: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
+	8,   // 111: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
+	95,  // 112: idempotency.ledger.v1.Policy.message_retention:type_name -> google.protobuf.Duration
+	95,  // 113: idempotency.ledger.v1.Policy.backlog_max_age:type_name -> google.protobuf.Duration
+	9,   // 114: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
+	58,  // 115: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
+	91,  // 116: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
+	59,  // 117: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	59,  // 118: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	58,  // 119: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
+	99,  // 120: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	59,  // 121: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	66,  // 122: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
+	59,  // 123: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	58,  // 124: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
+	91,  // 125: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
+	69,  // 126: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
+	95,  // 127: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	74,  // 128: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
+	91,  // 129: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
+	91,  // 130: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
+	91,  // 131: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
+	95,  // 132: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
+	95,  // 133: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
+	95,  // 134: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
+	91,  // 135: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
+	91,  // 136: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
+	95,  // 137: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
+	95,  // 138: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
+	8,   // 139: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
+	91,  // 140: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
+	91,  // 141: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
+	91,  // 142: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
+	28,  // 143: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
+	95,  // 144: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
+	77,  // 145: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	77,  // 146: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	77,  // 147: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
+	91,  // 148: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
+	91,  // 149: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
+	84,  // 150: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
+	84,  // 151: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
+	13,  // 152: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
+	15,  // 153: idempotency.ledger.v1.AdminService.GetMessage:input_type -> idempotency.ledger.v1.GetMessageRequest
+	18,  // 154: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
+	24,  // 155: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
+	21,  // 156: idempotency.ledger.v1.AdminService.GroupEntries:input_type -> idempotency.ledger.v1.GroupEntriesRequest
+	29,  // 157: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
+	31,  // 158: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
+	33,  // 159: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
+	35,  // 160: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
+	37,  // 161: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
+	40,  // 162: idempotency.ledger.v1.AdminService.ParkEntries:input_type -> idempotency.ledger.v1.ParkEntriesRequest
+	42,  // 163: idempotency.ledger.v1.AdminService.ResolveEntries:input_type -> idempotency.ledger.v1.ResolveEntriesRequest
+	45,  // 164: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
+	49,  // 165: idempotency.ledger.v1.AdminService.ReconcileEntries:input_type -> idempotency.ledger.v1.ReconcileEntriesRequest
+	60,  // 166: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
+	62,  // 167: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
+	64,  // 168: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
+	67,  // 169: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
+	70,  // 170: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
+	55,  // 171: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
+	72,  // 172: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
+	78,  // 173: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
+	80,  // 174: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
+	82,  // 175: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
+	85,  // 176: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
+	87,  // 177: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
+	89,  // 178: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
+	75,  // 179: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
+	14,  // 180: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
+	16,  // 181: idempotency.ledger.v1.AdminService.GetMessage:output_type -> idempotency.ledger.v1.GetMessageResponse
+	19,  // 182: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
+	25,  // 183: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
+	22,  // 184: idempotency.ledger.v1.AdminService.GroupEntries:output_type -> idempotency.ledger.v1.GroupEntriesResponse
+	30,  // 185: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
+	32,  // 186: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
+	34,  // 187: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
+	36,  // 188: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
+	38,  // 189: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
+	41,  // 190: idempotency.ledger.v1.AdminService.ParkEntries:output_type -> idempotency.ledger.v1.ParkEntriesResponse
+	43,  // 191: idempotency.ledger.v1.AdminService.ResolveEntries:output_type -> idempotency.ledger.v1.ResolveEntriesResponse
+	47,  // 192: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
+	51,  // 193: idempotency.ledger.v1.AdminService.ReconcileEntries:output_type -> idempotency.ledger.v1.ReconcileEntriesResponse
+	61,  // 194: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
+	63,  // 195: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
+	65,  // 196: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
+	68,  // 197: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
+	71,  // 198: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
+	56,  // 199: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
+	73,  // 200: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
+	79,  // 201: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
+	81,  // 202: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
+	83,  // 203: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
+	86,  // 204: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
+	88,  // 205: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
+	90,  // 206: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
+	76,  // 207: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
+	180, // [180:208] is the sub-list for method output_type
+	152, // [152:180] is the sub-list for method input_type
+	152, // [152:152] is the sub-list for extension type_name
+	152, // [152:152] is the sub-list for extension extendee
+	0,   // [0:152] is the sub-list for field type_name
 }
 
 func init() { file_idempotency_ledger_v1_admin_proto_init() }
@@ -8191,16 +8285,16 @@ func file_idempotency_ledger_v1_admin_proto_init() {
 	}
 	file_idempotency_ledger_v1_ledger_proto_init()
 	file_idempotency_ledger_v1_admin_proto_msgTypes[16].OneofWrappers = []any{}
-	file_idempotency_ledger_v1_admin_proto_msgTypes[46].OneofWrappers = []any{}
 	file_idempotency_ledger_v1_admin_proto_msgTypes[47].OneofWrappers = []any{}
 	file_idempotency_ledger_v1_admin_proto_msgTypes[48].OneofWrappers = []any{}
+	file_idempotency_ledger_v1_admin_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_idempotency_ledger_v1_admin_proto_rawDesc), len(file_idempotency_ledger_v1_admin_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   80,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

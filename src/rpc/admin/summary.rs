@@ -1,7 +1,7 @@
 //! `SummarizeEntries`: which entries are stuck, and since when.
 
 use super::page_token::{self, Pages};
-use crate::domain::{Namespace, Policy, Rejection, State, Summary};
+use crate::domain::{Namespace, Policy, Rejection, Span, State, Summary};
 use crate::ledger::{CountScope, Operators, SUMMARY_MAX};
 use crate::proto;
 use crate::wire::fields::{FieldChecks, Limits};
@@ -47,18 +47,39 @@ pub(super) async fn summarize(
     let last = names.last().filter(|_| full == Some(names.len()));
     let next_page_token = last.map_or_else(String::new, |last| query.pages.token(last.as_bytes()));
     let policies = operators.policies_here();
-    let consumers = names
-        .into_iter()
-        .map(|name| {
-            let policy = policies.of(Namespace::stored(&name).consumer());
-            consumer(&summary, &name, &policy)
-        })
-        .collect();
+    let mut consumers = Vec::with_capacity(names.len());
+    for name in names {
+        let policy = policies.of(Namespace::stored(&name).consumer());
+        let inbox = inbox(operators, &name, policy.inbox, full.is_none()).await?;
+        consumers.push(proto::ConsumerSummary { inbox, ..consumer(&summary, &name, &policy) });
+    }
     Ok(proto::SummarizeEntriesResponse {
         consumers,
         as_of: Some(words::shown(summary.reading.now)),
         next_page_token,
     })
+}
+
+/// The stored messages of a namespace. `named`: the request names the consumer.
+async fn inbox(
+    operators: &Operators,
+    name: &str,
+    has_inbox: bool,
+    named: bool,
+) -> Result<Option<proto::InboxSummary>, Rejection> {
+    let namespace = Namespace::stored(name);
+    if !namespace.replay_run().is_empty() || !(has_inbox || named) {
+        return Ok(None);
+    }
+    let backlog = operators.backlog(namespace.consumer(), SUMMARY_MAX + 1).await?;
+    let (due, later) = (backlog.counts.due, backlog.counts.later);
+    let shown = proto::InboxSummary {
+        due: due.min(SUMMARY_MAX),
+        oldest_due_age: (backlog.oldest > Span::ZERO).then(|| words::duration(backlog.oldest)),
+        later: later.min(SUMMARY_MAX),
+        at_least: due.max(later) > SUMMARY_MAX,
+    };
+    Ok((has_inbox || due + later > 0).then_some(shown))
 }
 
 fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSummary {
@@ -77,6 +98,7 @@ fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSu
         consumer: namespace.consumer().to_owned(),
         replay_run: namespace.replay_run().to_owned(),
         doubled: doubled.map_or(0, |(_, count)| *count),
+        inbox: None,
     }
 }
 

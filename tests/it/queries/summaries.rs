@@ -7,12 +7,67 @@ use super::{ALL, Made, make};
 use crate::harness::details::key;
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::inbox::{inbox, message, next};
 
 on_both_stores!(
     a_summary_counts_what_is_there,
     a_small_ledger_is_counted_exactly,
     a_summary_pages_through_the_consumers,
+    summary_counts_stored_messages,
 );
+
+async fn summary_counts_stored_messages(kind: Kind) {
+    let setup = Setup::default().with("c", inbox()).with("quiet", inbox());
+    let mut server = TestServer::start_with(kind, setup).await;
+    make(&mut server, "plain", "1", Made::Held).await;
+    make(&mut server, "quiet", "1", Made::Done).await;
+    server.client.store(message("first")).await.unwrap();
+    server.advance(Span::from_secs(20)).await;
+    for number in 0..3 {
+        server.client.store(message(&format!("{number}"))).await.unwrap();
+    }
+    let handed = server.client.claim_next(next(1)).await.unwrap().into_inner();
+    assert_eq!(handed.messages.len(), 1);
+    server.advance(Span::from_secs(10)).await;
+    let all = server.admin.summarize_entries(proto::SummarizeEntriesRequest::default()).await;
+    let counted: Vec<_> = all.unwrap().into_inner().consumers.into_iter().map(shown).collect();
+    let (mine, quiet) = (Some((3, 1, Some(10), false)), Some((0, 0, None, false)));
+    assert_eq!(counted, [("c".into(), mine), ("plain".into(), None), ("quiet".into(), quiet)]);
+    // Of more than 1,000 only 1,000 are counted.
+    for (stored, expected) in [(997, (1_000, false)), (1, (1_000, true))] {
+        let requests = (0..stored).map(|number| message(&format!("{stored}-{number}"))).collect();
+        server.client.batch_store(proto::BatchStoreRequest { requests }).await.unwrap();
+        let request = proto::SummarizeEntriesRequest { consumer: "c".into(), ..Default::default() };
+        let answer = server.admin.summarize_entries(request).await.unwrap().into_inner();
+        let (due, _, _, at_least) = shown(answer.consumers[0].clone()).1.unwrap();
+        assert_eq!((due, at_least), expected, "{stored} more");
+    }
+    // An inbox that was switched off still has its messages.
+    let off = proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "off".into(),
+        reason: "test".into(),
+        update_mask: Some(prost_types::FieldMask { paths: vec!["inbox".into()] }),
+        policy: Some(proto::Policy { inbox: Some(false), ..Default::default() }),
+        ..Default::default()
+    };
+    server.admin.set_policy(off).await.unwrap();
+    let mine = Some((1_000, 1, Some(10), true));
+    for (consumer, expected) in [("c", mine), ("plain", None), ("quiet", quiet)] {
+        let request = proto::SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
+        let answer = server.admin.summarize_entries(request).await.unwrap().into_inner();
+        assert_eq!(shown(answer.consumers[0].clone()).1, expected, "{consumer}");
+    }
+    server.stop().await;
+}
+
+/// The consumer, and of its stored messages: due, later, the age of the oldest, and whether there are more.
+fn shown(summary: proto::ConsumerSummary) -> (String, Option<(i64, i64, Option<i64>, bool)>) {
+    let inbox = summary
+        .inbox
+        .map(|one| (one.due, one.later, one.oldest_due_age.map(|age| age.seconds), one.at_least));
+    (summary.consumer, inbox)
+}
 
 async fn a_summary_counts_what_is_there(kind: Kind) {
     let few = Policy { max_attempts: 2, ..Policy::default() };

@@ -9,6 +9,8 @@ use crate::proto::{ConsumerSummary, EntryState};
 
 /// A consumer is named up to this number of them; the tables below name all.
 const NAMED_MAX: usize = 5;
+/// Seconds, as in deploy/alerts.
+const OVERDUE: i64 = 900;
 
 /// The lines, or one line where nothing needs a person.
 pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
@@ -39,6 +41,19 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
         let text = format!("{}{since}", counted(expired, "claim is expired", "claims are expired"));
         needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.expired), "entries list --expired"));
     }
+    let waits = |one: &ConsumerSummary| {
+        if overdue(one) > 0 { one.inbox.as_ref().map_or(0, |inbox| inbox.due) } else { 0 }
+    };
+    if count(consumers, waits) > 0 {
+        let longest = consumers.iter().map(overdue).max().unwrap_or_default();
+        let text = format!("no worker takes stored messages, the oldest for {}", rough(longest));
+        needs.push((
+            TextStyle::Doubtful,
+            text,
+            of(consumers, waits),
+            "is a worker running, and fast enough?",
+        ));
+    }
     let near = count(consumers, |one| one.near_exhaustion);
     if near > 0 {
         let noun = counted(near, "entry has", "entries have");
@@ -63,6 +78,12 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
         }
     }
     lines
+}
+
+/// For how many seconds the oldest stored message has been due, if that is long enough for the alert `InboxOldestDue`.
+fn overdue(consumer: &ConsumerSummary) -> i64 {
+    let age = consumer.inbox.as_ref().and_then(|inbox| inbox.oldest_due_age.as_ref());
+    age.map(|age| age.seconds).filter(|age| *age >= OVERDUE).unwrap_or_default()
 }
 
 fn count(consumers: &[ConsumerSummary], number: impl Fn(&ConsumerSummary) -> i64) -> i64 {

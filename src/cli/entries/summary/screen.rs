@@ -77,6 +77,13 @@ fn marks(output: Output, consumer: &proto::ConsumerSummary) -> Vec<String> {
         let text = format!("  expired claims: {}{longest}", consumer.expired);
         lines.push(output.styled(&text, TextStyle::Doubtful));
     }
+    if let Some(inbox) = &consumer.inbox {
+        let more = if inbox.at_least { ", or more" } else { "" };
+        let oldest = inbox.oldest_due_age.as_ref();
+        let oldest =
+            oldest.map_or_else(String::new, |age| format!(", the oldest for {}", rough(age.seconds)));
+        lines.push(format!("  stored messages: {} due{oldest}; {} later{more}", inbox.due, inbox.later));
+    }
     if consumer.doubled > 0 {
         let text = format!("  doubled effects: {}", consumer.doubled);
         lines.push(output.styled(&text, TextStyle::Bad));

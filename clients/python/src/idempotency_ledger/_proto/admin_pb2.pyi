@@ -405,7 +405,7 @@ class SummarizeEntriesResponse(_message.Message):
     def __init__(self, consumers: _Optional[_Iterable[_Union[ConsumerSummary, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ConsumerSummary(_message.Message):
-    __slots__ = ("consumer", "states", "expired", "longest_expired", "near_exhaustion", "disabled", "replay_run", "held_by", "doubled")
+    __slots__ = ("consumer", "states", "expired", "longest_expired", "near_exhaustion", "disabled", "replay_run", "held_by", "doubled", "inbox")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
@@ -415,6 +415,7 @@ class ConsumerSummary(_message.Message):
     REPLAY_RUN_FIELD_NUMBER: _ClassVar[int]
     HELD_BY_FIELD_NUMBER: _ClassVar[int]
     DOUBLED_FIELD_NUMBER: _ClassVar[int]
+    INBOX_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     states: _containers.RepeatedCompositeFieldContainer[StateSummary]
     expired: int
@@ -424,7 +425,20 @@ class ConsumerSummary(_message.Message):
     replay_run: str
     held_by: str
     doubled: int
-    def __init__(self, consumer: _Optional[str] = ..., states: _Optional[_Iterable[_Union[StateSummary, _Mapping]]] = ..., expired: _Optional[int] = ..., longest_expired: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., near_exhaustion: _Optional[int] = ..., disabled: bool = ..., replay_run: _Optional[str] = ..., held_by: _Optional[str] = ..., doubled: _Optional[int] = ...) -> None: ...
+    inbox: InboxSummary
+    def __init__(self, consumer: _Optional[str] = ..., states: _Optional[_Iterable[_Union[StateSummary, _Mapping]]] = ..., expired: _Optional[int] = ..., longest_expired: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., near_exhaustion: _Optional[int] = ..., disabled: bool = ..., replay_run: _Optional[str] = ..., held_by: _Optional[str] = ..., doubled: _Optional[int] = ..., inbox: _Optional[_Union[InboxSummary, _Mapping]] = ...) -> None: ...
+
+class InboxSummary(_message.Message):
+    __slots__ = ("due", "oldest_due_age", "later", "at_least")
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_DUE_AGE_FIELD_NUMBER: _ClassVar[int]
+    LATER_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    due: int
+    oldest_due_age: _duration_pb2.Duration
+    later: int
+    at_least: bool
+    def __init__(self, due: _Optional[int] = ..., oldest_due_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., later: _Optional[int] = ..., at_least: bool = ...) -> None: ...
 
 class StateSummary(_message.Message):
     __slots__ = ("state", "cause", "count", "estimated", "oldest_age", "at_least")

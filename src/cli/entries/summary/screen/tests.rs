@@ -1,6 +1,8 @@
 use super::*;
 use crate::cli::screens::{NOW, check};
-use crate::proto::{ConsumerSummary, EntryState, Hold, ParkCause, StateSummary, SummarizeEntriesResponse};
+use crate::proto::{
+    ConsumerSummary, EntryState, Hold, InboxSummary, ParkCause, StateSummary, SummarizeEntriesResponse,
+};
 
 #[allow(clippy::unnecessary_wraps, reason = "as messages have it")]
 fn age(seconds: i64) -> Option<prost_types::Duration> {
@@ -68,6 +70,28 @@ fn summary_of_nothing_says_so() {
         lines(Output::plain(), &look(Vec::new()), None),
         ["nothing needs a person", "there are no entries"]
     );
+}
+
+#[test]
+fn backlog_that_no_worker_takes_needs_a_person() {
+    for (due, seconds, needs) in [
+        (0, None, "nothing needs a person"),
+        (12, Some(899), "nothing needs a person"),
+        (
+            12,
+            Some(900),
+            "  no worker takes stored messages, the oldest for 15m: mail 12 (is a worker running, and fast enough?)",
+        ),
+    ] {
+        let inbox = InboxSummary { due, later: 3, oldest_due_age: seconds.and_then(age), at_least: due > 0 };
+        let consumer = ConsumerSummary { inbox: Some(inbox), ..one("mail", Vec::new()) };
+        let shown = lines(Output::plain(), &look(vec![consumer]), None);
+        assert!(shown.contains(&needs.to_owned()), "{due}: {shown:?}");
+    }
+    let inbox = InboxSummary { due: 2, later: 3, oldest_due_age: age(70), at_least: false };
+    let consumer = ConsumerSummary { inbox: Some(inbox), ..one("mail", Vec::new()) };
+    let shown = lines(Output::plain(), &look(vec![consumer]), None);
+    assert!(shown.contains(&"  stored messages: 2 due, the oldest for 1m; 3 later".to_owned()), "{shown:?}");
 }
 
 #[test]
