@@ -2801,6 +2801,24 @@ MUTANTS = [
     Mutant("NI29", "bash offers files in place of consumers", "cli::completions", [
         ("src/cli/completions.rs", "script.replace(\"idempotency__subcmd__ledger\", \"idempotency__ledger\") + BASH", "script.replace(\"idempotency__subcmd__ledger\", \"idempotency__ledger\")"),
     ]),
+    Mutant("NI31", "an unknown action of the audit is answered with no event", "operators::audit_filters", [
+        ("src/rpc/admin/audit.rs", "if !audit_action::ALL.contains(&action.as_str()) {", "if action.is_empty() {"),
+    ]),
+    Mutant("NI32", "a summary leaves out the messages of an inbox that was switched off", "queries::summaries", [
+        ("src/rpc/admin/summary.rs", "|| !(has_inbox || named) {", "|| !has_inbox {"),
+    ]),
+    Mutant("NI33", "a summary shows a thousand stored messages as all of them", "queries::summaries", [
+        ("src/rpc/admin/summary.rs", "at_least: due.max(later) > SUMMARY_MAX,", "at_least: later > SUMMARY_MAX,"),
+    ]),
+    Mutant("NI34", "a backlog that no worker takes needs no person", "cli::entries::summary", [
+        ("src/cli/entries/summary/needs.rs", ".filter(|age| *age >= OVERDUE)", ".filter(|age| *age > OVERDUE)"),
+    ]),
+    Mutant("NI35", "a Store that a full backlog refuses counts as any refusal", "inbox::store_table", [
+        ("src/metrics/inbox.rs", "Reason::BacklogFull => 8,", "Reason::BacklogFull => 6,"),
+    ]),
+    Mutant("NI36", "a deletion does not say that it takes the only copy of a message", "cli::messages", [
+        ("src/cli/entries/change.rs", "loses = (erases && entry.message_state() == MessageState::Kept).then_some(ONLY_COPY);", "loses = (!erases).then_some(ONLY_COPY);"),
+    ]),
     Mutant("NI30", "a documented filter has a bare word of an enum", "cli::jq", [
         ("docs/operations.md", 'select(.state == "ENTRY_STATE_PARKED") | .key.consumer', 'select(.state == "PARKED") | .key.consumer'),
     ]),

@@ -115,7 +115,8 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         table.row(vec![Cell::new(name, TextStyle::Faint), Cell::new(text, style)]);
     };
     let key = entry.key.clone().unwrap_or_default();
-    let is_claimed = entry.granted_at.is_some();
+    // A Store and a Redrive are instants from which on an entry is young, and have no claim.
+    let is_claimed = entry.attempts > 0 || !entry.history.is_empty();
     let mut state = enums::state(entry.state);
     if entry.cause != 0 {
         state = format!("{state} ({})", enums::cause(entry.cause));
@@ -171,7 +172,9 @@ fn fields(entry: &proto::Entry, in_force: i32, now: &Timestamp) -> Table {
         ("parked", &entry.parked_at),
         ("kept until", &entry.retain_until),
     ] {
-        if let Some(value) = value {
+        if let Some(value) = value
+            && (is_claimed || name != "granted")
+        {
             put(name, instant(value, now), TextStyle::Plain);
         }
     }

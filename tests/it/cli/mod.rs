@@ -15,6 +15,7 @@ mod entries;
 mod import;
 mod jq;
 mod lookup;
+mod messages;
 mod once;
 mod output;
 mod plain;

@@ -242,6 +242,12 @@ async fn full_backlog_is_refused_and_heals(kind: Kind) {
     let refused = other.client.store(message("4")).await.unwrap_err();
     assert_eq!(crate::harness::details::refusal(&refused).reason, "BACKLOG_FULL");
     assert!(other.metric("idempotency_ledger_inbox_message_bytes").unwrap() >= 200.0);
+    let unknown = proto::StoreRequest { key: key("without", "1"), ..message("1") };
+    other.client.store(unknown).await.unwrap_err();
+    for outcome in ["backlog_full", "inbox_off"] {
+        let count = format!("idempotency_ledger_inbox_stores_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(other.metric(&count), Some(1.0), "{outcome}");
+    }
     other.stop().await;
     server.stop().await;
 }

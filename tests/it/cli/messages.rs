@@ -1,0 +1,56 @@
+//! Stored messages on the command line: looking at one, and the changes that take the only copy.
+
+use idempotency_ledger::domain::Span;
+
+use super::ask;
+use crate::harness::on_both_stores;
+use crate::harness::server::{Kind, TestServer};
+use crate::inbox::{message, server as with_inbox};
+
+on_both_stores!(message_is_shown_with_a_reason, changes_that_take_the_only_copy_say_so);
+
+const ONLY_COPY: &str = "the ledger has the only copy of its message";
+
+async fn of_a_stored_message(kind: Kind) -> TestServer {
+    let mut server = with_inbox(kind).await;
+    server.client.store(message("1")).await.unwrap();
+    server
+}
+
+async fn message_is_shown_with_a_reason(kind: Kind) {
+    let server = of_a_stored_message(kind).await;
+    let entry = ask(&server, &["entries", "get", "c", "tests", "1"]).await;
+    let entry = entry.says(0, &["kept", "policy", "entries message c tests 1 --reason WHY"]);
+    assert!(!entry.out.contains("at the claim"), "it was never claimed: {}", entry.out);
+    let look = ["entries", "message", "c", "tests", "1"];
+    ask(&server, &look).await.says(2, &["--reason"]);
+    let with_reason = [&look[..], &["--reason", "ticket 12"]].concat();
+    ask(&server, &with_reason).await.says(0, &["payload of 1", "orders", "application/json"]);
+    ask(&server, &[&with_reason[..], &["--payload"]].concat()).await.is(0, "payload of 1");
+    let audit = ["audit", "list", "--action", "read_message"];
+    ask(&server, &audit).await.says(0, &["READ_MESSAGE", "ticket 12"]);
+    ask(&server, &["audit", "list", "--action", "REED_MESSAGE"])
+        .await
+        .says(1, &["READ_MESSAGE", "actions[0]"]);
+    ask(&server, &["audit", "list", "--action", "PARK"]).await.says(0, &["no event matches"]);
+    server.stop().await;
+}
+
+async fn changes_that_take_the_only_copy_say_so(kind: Kind) {
+    let server = of_a_stored_message(kind).await;
+    for (change, loses) in [
+        (&["redrive"][..], false),
+        (&["redrive", "--drop-fingerprint"], true),
+        (&["delete"], true),
+        (&["delete", "--force"], true),
+    ] {
+        // A younger entry cannot be deleted.
+        server.advance(Span::from_secs(61)).await;
+        let key = ["c", "tests", "1", "--reason", "r", "--yes"];
+        let ran = ask(&server, &[&["entries"][..], change, &key].concat()).await;
+        assert_eq!(ran.err.contains(ONLY_COPY), loses, "{change:?}: {ran:?}");
+        let refused = loses && !change.contains(&"--force");
+        ran.says(if refused { 4 } else { 0 }, if refused { &["STATE_NOT_ALLOWED", "--force"] } else { &[] });
+    }
+    server.stop().await;
+}
