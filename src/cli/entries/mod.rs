@@ -10,6 +10,7 @@ mod message;
 mod park;
 mod redrive;
 mod resolve;
+mod store;
 mod suggestions;
 mod summary;
 mod unreadable;
@@ -42,6 +43,8 @@ pub(super) enum Command {
     Resolve(Box<resolve::Resolve>),
     /// Forget an entry for good: a later delivery of the message is new
     Delete(change::Delete),
+    /// Store a message in the inbox of its consumer, whose workers process it: needs the right `store`
+    Store(store::Store),
     /// Store messages that were processed elsewhere as COMPLETED
     Import(import::Import),
     /// Bring in effects that happened while the ledger could not be reached
@@ -60,6 +63,7 @@ impl Command {
             Command::Park(park) => park.run(&client).await,
             Command::Resolve(resolve) => resolve.run(&client).await,
             Command::Delete(delete) => delete.run(&client).await,
+            Command::Store(store) => store.run(&client).await,
             Command::Import(import) => import.run(&client).await,
             Command::Reconcile(reconcile) => reconcile.run(&client).await,
         }

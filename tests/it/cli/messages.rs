@@ -5,9 +5,13 @@ use idempotency_ledger::domain::Span;
 use super::ask;
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
-use crate::inbox::{message, server as with_inbox};
+use crate::inbox::{message, next, server as with_inbox};
 
-on_both_stores!(message_is_shown_with_a_reason, changes_that_take_the_only_copy_say_so);
+on_both_stores!(
+    message_is_shown_with_a_reason,
+    changes_that_take_the_only_copy_say_so,
+    store_from_a_file_exits_by_the_verdict,
+);
 
 const ONLY_COPY: &str = "the ledger has the only copy of its message";
 
@@ -33,6 +37,37 @@ async fn message_is_shown_with_a_reason(kind: Kind) {
         .await
         .says(1, &["READ_MESSAGE", "actions[0]"]);
     ask(&server, &["audit", "list", "--action", "PARK"]).await.says(0, &["no event matches"]);
+    server.stop().await;
+}
+
+async fn store_from_a_file_exits_by_the_verdict(kind: Kind) {
+    let mut server = with_inbox(kind).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, payload: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, payload).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (one, two, large) =
+        (file("one", b"one"), file("two", b"two"), file("large", &[b'x'; (256 << 10) + 1]));
+    let missing = folder.path().join("missing").to_str().unwrap().to_owned();
+    for (consumer, file, more, code, says) in [
+        ("c", &missing, None, 2, "missing: No such file"),
+        ("c", &large, None, 1, "message.payload"),
+        ("none", &one, None, 4, "INBOX_OFF"),
+        ("c", &one, None, 0, "stored: its entry is RECEIVED"),
+        ("c", &one, None, 0, "was stored before"),
+        ("c", &two, None, 1, "the id was used before with another payload"),
+        ("c", &two, Some("--no-fingerprint"), 0, "was stored before"),
+    ] {
+        let store =
+            ["entries", "store", consumer, "tests", "1", "--content-type", "text/plain", "--file", file];
+        let arguments: Vec<&str> = store.into_iter().chain(more).collect();
+        ask(&server, &arguments).await.says(code, &[says]);
+    }
+    let handed = server.client.claim_next(next(1)).await.unwrap().into_inner();
+    let message = handed.messages[0].message.clone().unwrap();
+    assert_eq!((&message.payload[..], message.content_type.as_str()), (&b"one"[..], "text/plain"));
     server.stop().await;
 }
 
