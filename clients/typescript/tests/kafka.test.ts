@@ -3,8 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { test } from 'node:test';
 import { type KafkaMessage, NoId, TopicConsumer, named } from '../src/brokers/kafka.js';
 import { isError, isLasting, reasonOf } from '../src/brokers/kafka-errors.js';
-import { Partition, Partitions } from '../src/brokers/kafka-partitions.js';
-import { take } from '../src/brokers/kafka-reader.js';
+import { Changed, Partition, Partitions } from '../src/brokers/kafka-partitions.js';
+import { Reader, take } from '../src/brokers/kafka-reader.js';
+import { Pool } from '../src/brokers/pool.js';
 import { InvalidField, Ledger } from '../src/index.js';
 
 const message = (offset: number, headers: KafkaMessage['headers'] = []): KafkaMessage => ({
@@ -139,6 +140,108 @@ test('messages_of_aborted_transactions_and_markers_are_left_out', () => {
   }
   assert.deepEqual(begun, [2n, 4n, 7n]);
   assert.equal(partition.done, 9n);
+});
+
+const ID = 'id of the topic';
+
+/** A topic whose partitions have these numbers of messages, as a client of Kafka and as its brokers answer it. */
+class FakeTopic {
+  /** The offsets that were fetched, of each partition. */
+  readonly fetched: number[][];
+
+  constructor(readonly sizes: number[]) {
+    this.fetched = sizes.map(() => []);
+  }
+
+  readonly topics = { trackAll: () => undefined };
+  readonly on = (): void => undefined;
+  readonly clearMetadata = (): void => undefined;
+
+  readonly metadata = async () => {
+    await pause(1);
+    const partitions = this.sizes.map(() => ({ leader: 1 }));
+    return { topics: new Map([['orders', { id: ID, partitions, partitionsCount: partitions.length }]]) };
+  };
+
+  readonly fetch = async ({ topics }: { topics: { partitions: { partition: number; fetchOffset: bigint }[] }[] }) => {
+    await pause(1);
+    const partitions = topics[0]?.partitions ?? [];
+    return {
+      responses: [
+        { topicId: ID, partitions: partitions.map((each) => this.#answer(each.partition, each.fetchOffset)) },
+      ],
+    };
+  };
+
+  #answer(partitionIndex: number, fetchOffset: bigint) {
+    const from = Number(fetchOffset);
+    this.fetched[partitionIndex]?.push(from);
+    const rest = (this.sizes[partitionIndex] ?? 0) - from;
+    const offsets = Array.from({ length: Math.max(0, rest) }, (_, each) => from + each);
+    return { partitionIndex, errorCode: 0, abortedTransactions: [], records: rest > 0 ? [batch(-1n, 0, offsets)] : [] };
+  }
+}
+
+/** Reads the topic into its partitions until `during` has ended. */
+async function reading(topic: FakeTopic, during: (partitions: Partition[]) => Promise<void>): Promise<void> {
+  const ledger = new Ledger({ consumer: 'c', endpoint: '127.0.0.1:1', log: () => undefined });
+  const stop = new AbortController();
+  const pool = new Pool({ ledger }, 'topic orders', stop.signal);
+  const partitions = new Partitions();
+  for (const number of topic.sizes.keys()) partitions.add(new Partition('orders', number, 0n, -1n));
+  const client = topic as unknown as ConstructorParameters<typeof Reader>[0];
+  const changed = new Changed();
+  const read = new Reader(client, ['orders'], partitions, pool, changed).read();
+  try {
+    await during(partitions.all);
+  } finally {
+    stop.abort();
+    partitions.revoke();
+    changed.notify();
+    await read;
+    await ledger.close();
+  }
+}
+
+/** Waits until the condition holds. */
+async function until(condition: () => boolean): Promise<void> {
+  for (let waited = 0; !condition(); waited += 5) {
+    assert.ok(waited < 5_000, 'the condition does not hold after 5 s');
+    await pause(5);
+  }
+}
+
+test('held_partition_with_many_waiting_messages_does_not_stop_others', async () => {
+  const topic = new FakeTopic([3_000, 0]);
+  await reading(topic, async ([held, other]) => {
+    assert.ok(held && other);
+    await until(() => held.waiting === 3_000);
+    const first = held.begin() ?? assert.fail();
+    held.hold(first, 60_000, () => undefined);
+    topic.sizes[1] = 10;
+    await until(() => other.waiting === 10);
+    // The messages behind the held one are not in memory meanwhile, and are fetched again after it.
+    assert.equal(held.waiting, 0);
+    assert.equal(held.done, 0n);
+    for (let each = other.begin(); each; each = other.begin()) other.finish(each);
+    held.finish(first);
+    await until(() => held.waiting === 2_999);
+    assert.deepEqual(topic.fetched[0], [0, 1]);
+    assert.equal(held.begin()?.message.offset, 1n);
+  });
+});
+
+test('waiting_messages_are_bounded_over_all_partitions', async () => {
+  const topic = new FakeTopic([1_000, 0]);
+  await reading(topic, async ([full, other]) => {
+    assert.ok(full && other);
+    await until(() => full.waiting === 1_000);
+    topic.sizes[1] = 10;
+    const before = topic.fetched[1]?.length;
+    await pause(600);
+    assert.equal(other.waiting, 0);
+    assert.equal(topic.fetched[1]?.length, before);
+  });
 });
 
 test('errors_of_the_protocol_are_found_in_those_that_they_are_made_of', () => {

@@ -110,7 +110,12 @@ export class Partition {
 
   /** Nothing more is taken: a message that comes later must be done first, or the oldest one, far behind the others. */
   get blocked(): boolean {
-    return this.#held > 0 || this.#taken.length >= AHEAD;
+    return this.held || this.#taken.length >= AHEAD;
+  }
+
+  /** A message is held: no message that waits begins before it is done. */
+  get held(): boolean {
+    return this.#held > 0;
   }
 
   /** How many messages wait until they may begin. */
@@ -135,7 +140,7 @@ export class Partition {
   /** The next message that may begin: one that is due again, else one that waits, unless another one must be done first. */
   begin(): Taken | undefined {
     if (this.#stopping.signal.aborted) return undefined;
-    return this.#due.shift() ?? (this.#held > 0 ? undefined : this.#waiting.shift());
+    return this.#due.shift() ?? (this.held ? undefined : this.#waiting.shift());
   }
 
   /** Lets a message begin again after the delay, and calls `wake` then. No message that waits begins before it is done. */
@@ -147,6 +152,16 @@ export class Partition {
       this.#due.push(taken);
       wake();
     });
+  }
+
+  /** Removes the messages that wait from memory: the next fetch begins with the first of them. */
+  dropWaiting(): void {
+    const first = this.#waiting[0];
+    if (!first) return;
+    this.next = first.message.offset;
+    // The messages that wait are the last ones that were taken.
+    this.#taken.length -= this.#waiting.length;
+    this.#waiting.length = 0;
   }
 
   /** The message is done. */

@@ -36,10 +36,7 @@ export class Reader {
   /** Fetches messages until the pool ends. */
   async read(): Promise<void> {
     while (!this.pool.ended) {
-      const all = this.partitions.all;
-      const waiting = all.reduce((sum, { waiting: each }) => sum + each, 0);
-      this.#crowded = waiting >= CROWDED || (this.#crowded && waiting > CROWDED / 2);
-      const wanted = this.#crowded ? [] : all.filter(({ blocked }) => !blocked);
+      const wanted = this.#wanted();
       try {
         if (wanted.length === 0 || !(await this.#fetch(wanted))) await this.changed.wait(WAIT);
       } catch (error) {
@@ -48,6 +45,28 @@ export class Reader {
         await this.pool.sleep(AGAIN);
       }
     }
+  }
+
+  /**
+   * The partitions to fetch from; none while many messages wait for a free slot.
+   *
+   * Messages that wait behind a held message use no slot, perhaps for minutes. While many messages wait, those are dropped and
+   * fetched again later: else one held partition with CROWDED messages would stop all partitions.
+   */
+  #wanted(): Partition[] {
+    const all = this.partitions.all;
+    if (this.#isCrowded(all)) {
+      for (const partition of all) if (partition.held) partition.dropWaiting();
+      this.#crowded = this.#isCrowded(all);
+    } else {
+      this.#crowded = false;
+    }
+    return this.#crowded ? [] : all.filter(({ blocked }) => !blocked);
+  }
+
+  #isCrowded(partitions: Partition[]): boolean {
+    const waiting = partitions.reduce((sum, { waiting: each }) => sum + each, 0);
+    return waiting >= CROWDED || (this.#crowded && waiting > CROWDED / 2);
   }
 
   /** Logs what is refused for now, and ends the run where a repeat would be refused as well. */
