@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { test } from 'node:test';
 import { type KafkaMessage, NoId, TopicConsumer, named } from '../src/brokers/kafka.js';
+import { type Closing, closeClient } from '../src/brokers/kafka-close.js';
 import { isError, isLasting, reasonOf } from '../src/brokers/kafka-errors.js';
 import { Changed, Partition, Partitions } from '../src/brokers/kafka-partitions.js';
 import { Reader, take } from '../src/brokers/kafka-reader.js';
@@ -250,6 +251,26 @@ test('errors_of_the_protocol_are_found_in_those_that_they_are_made_of', () => {
   assert.ok(!isLasting(failed('REBALANCE_IN_PROGRESS')));
   assert.ok(isLasting({ cause: failed('GROUP_AUTHORIZATION_FAILED') }));
   assert.equal(reasonOf(failed('NOT_COORDINATOR')), 'NOT_COORDINATOR');
+});
+
+test('close_of_a_client_that_hangs_is_bounded', async () => {
+  const never = () => new Promise<void>(() => undefined);
+  const refused = () => Promise.reject(new Error('no broker answers'));
+  for (const close of [never, refused]) {
+    const destroyed: string[] = [];
+    const opened = ['first'].map((name) => [name, { socket: { destroy: () => destroyed.push(name) } }] as const);
+    const connections = { close: never, [Symbol.iterator]: () => opened.values() };
+    const client: Closing = {
+      close: () => {
+        opened.push(['second', { socket: { destroy: () => destroyed.push('second') } }]);
+        return close();
+      },
+      connections,
+    };
+    const late = pause(5_000, 'late', { ref: false });
+    assert.equal(await Promise.race([closeClient(client, 20), late]), undefined);
+    assert.deepEqual(destroyed, ['first', 'second']);
+  }
 });
 
 test('options_are_checked', () => {

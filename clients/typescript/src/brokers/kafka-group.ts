@@ -1,5 +1,6 @@
 import type { Consumer, GroupAssignment } from '@platformatic/kafka' with { 'resolution-mode': 'import' };
 import { within } from '../timing.js';
+import { closeClient } from './kafka-close.js';
 import { isError } from './kafka-errors.js';
 import type { Changed, Partitions } from './kafka-partitions.js';
 import type { Reader } from './kafka-reader.js';
@@ -82,11 +83,7 @@ export class Group {
     // the end of the session.
     await within(LAST_COMMIT, this.commit());
     this.#revoke();
-    await within(
-      LEAVE,
-      this.member.close(true).catch(() => undefined),
-    );
-    await this.member.connections.close().catch(() => undefined);
+    await closeClient(this.member, LEAVE);
   }
 
   readonly #stop = (): void => {

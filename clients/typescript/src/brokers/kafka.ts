@@ -11,7 +11,8 @@ import { InvalidField, LedgerError } from '../errors.js';
 import { Key } from '../key.js';
 import { type Names, checkNames } from '../known-options.js';
 import { Advice } from '../outcome.js';
-import { sleep, within } from '../timing.js';
+import { sleep } from '../timing.js';
+import { closeClient } from './kafka-close.js';
 import { Group } from './kafka-group.js';
 import { Changed, type KafkaMessage, Partitions, type Taken } from './kafka-partitions.js';
 import { Reader } from './kafka-reader.js';
@@ -173,9 +174,7 @@ export class TopicConsumer {
       );
     } finally {
       pool.close();
-      const closed = Promise.all([reader.close(true), producer.close()]).catch(() => undefined);
-      await within(CLOSE, closed);
-      await Promise.all([reader, producer].map((each) => each.connections.close().catch(() => undefined)));
+      await Promise.all([reader, producer].map((each) => closeClient(each, CLOSE)));
     }
   }
 }
