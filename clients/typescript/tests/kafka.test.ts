@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { type KafkaMessage, NoId, TopicConsumer, named } from '../src/brokers/kafka.js';
 import { type Closing, closeClient } from '../src/brokers/kafka-close.js';
 import { isError, isLasting, reasonOf } from '../src/brokers/kafka-errors.js';
+import { Fetcher, type Wanted } from '../src/brokers/kafka-fetch.js';
 import { Changed, Partition, Partitions } from '../src/brokers/kafka-partitions.js';
 import { Reader, take } from '../src/brokers/kafka-reader.js';
 import { Pool } from '../src/brokers/pool.js';
@@ -143,7 +144,73 @@ test('messages_of_aborted_transactions_and_markers_are_left_out', () => {
   assert.equal(partition.done, 9n);
 });
 
-const ID = 'id of the topic';
+const ID = '6ba7b810-9dad-11d1-80b4-00c04fd430c8';
+
+/** The fetches of a client of Kafka whose broker has these versions of a fetch, and answers with these partitions. */
+async function answered(versions: [number, number], answer: (topicId: string) => unknown) {
+  const client = await import('@platformatic/kafka');
+  const consumer = new client.Consumer({ clientId: 'c', groupId: 'g', bootstrapBrokers: ['127.0.0.1:1'] });
+  type Callback = (error: unknown, found?: unknown) => void;
+  const sent: { version: number; topicId: string }[] = [];
+  const connection = {
+    send: (key: number, version: number, request: () => { buffer: Buffer }, ...rest: unknown[]) => {
+      const callback = rest.at(-1) as Callback;
+      if (key !== 1) {
+        const [minVersion, maxVersion] = versions;
+        callback(null, { apiKeys: [{ apiKey: 1, name: 'Fetch', minVersion, maxVersion }] });
+        return;
+      }
+      const named = request().buffer.includes('orders');
+      sent.push({ version, topicId: named ? 'orders' : ID });
+      callback(null, answer(named ? 'orders' : ID));
+    },
+  };
+  const get = (_: unknown, callback?: Callback) =>
+    callback ? callback(null, connection) : Promise.resolve(connection);
+  Object.assign(consumer.connections, { get, getFirstAvailable: get });
+  const wanted = [{ topic: 'orders', topicId: ID, number: 0, next: 0n }];
+  const fetched = await new Fetcher({ ...client }, consumer).fetch({ host: '127.0.0.1', port: 1 }, wanted);
+  await consumer.close(true);
+  return { fetched, sent };
+}
+
+test('committed_message_between_aborted_transactions_is_taken_in_any_order_of_these', async () => {
+  const producer = 7n;
+  const records = [
+    batch(producer, TRANSACTIONAL, [0]),
+    batch(producer, MARKER, [1]),
+    batch(producer, TRANSACTIONAL, [2]), // The one that is committed.
+    batch(producer, MARKER, [3], 1),
+    batch(producer, TRANSACTIONAL, [4]),
+    batch(producer, MARKER, [5]),
+    { ...batch(producer, MARKER, [6]), records: [] }, // Compaction has emptied it.
+  ];
+  const aborted = [4n, 0n].map((firstOffset) => ({ producerId: producer, firstOffset }));
+  for (const abortedTransactions of [aborted, [...aborted].reverse()]) {
+    const { fetched } = await answered([4, 17], (topicId) => ({
+      responses: [{ topicId, partitions: [{ partitionIndex: 0, errorCode: 0, abortedTransactions, records }] }],
+    }));
+    const partition = new Partition('orders', 0, 0n, -1n);
+    for (const [, found] of fetched.found) take(partition, found);
+    assert.equal(partition.begin()?.message.offset, 2n);
+    assert.equal(partition.begin(), undefined);
+    assert.equal(partition.next, 7n);
+  }
+});
+
+test('fetch_has_the_newest_version_of_both_and_names_topics_in_old_ones', async () => {
+  const answer = (topicId: string) => ({ responses: [{ topicId, partitions: [{ partitionIndex: 0 }] }] });
+  for (const [versions, version, topicId] of [
+    [[4, 99], 17, ID],
+    [[0, 13], 13, ID],
+    [[0, 12], 12, 'orders'],
+  ] as const) {
+    const { fetched, sent } = await answered([...versions], answer);
+    assert.deepEqual(sent, [{ version, topicId }]);
+    assert.equal(fetched.found.length, 1);
+  }
+  await assert.rejects(answered([99, 99], answer), /no version of a fetch/);
+});
 
 /** A topic whose partitions have these numbers of messages, as a client of Kafka and as its brokers answer it. */
 class FakeTopic {
@@ -161,17 +228,13 @@ class FakeTopic {
   readonly metadata = async () => {
     await pause(1);
     const partitions = this.sizes.map(() => ({ leader: 1 }));
-    return { topics: new Map([['orders', { id: ID, partitions, partitionsCount: partitions.length }]]) };
+    const brokers = new Map([[1, { host: '127.0.0.1', port: 1 }]]);
+    return { brokers, topics: new Map([['orders', { id: ID, partitions, partitionsCount: partitions.length }]]) };
   };
 
-  readonly fetch = async ({ topics }: { topics: { partitions: { partition: number; fetchOffset: bigint }[] }[] }) => {
+  readonly fetch = async (_: unknown, wanted: readonly Wanted[]) => {
     await pause(1);
-    const partitions = topics[0]?.partitions ?? [];
-    return {
-      responses: [
-        { topicId: ID, partitions: partitions.map((each) => this.#answer(each.partition, each.fetchOffset)) },
-      ],
-    };
+    return { found: wanted.map((each) => [each, this.#answer(each.number, each.next)]), refused: undefined };
   };
 
   #answer(partitionIndex: number, fetchOffset: bigint) {
@@ -190,9 +253,9 @@ async function reading(topic: FakeTopic, during: (partitions: Partition[]) => Pr
   const pool = new Pool({ ledger }, 'topic orders', stop.signal);
   const partitions = new Partitions();
   for (const number of topic.sizes.keys()) partitions.add(new Partition('orders', number, 0n, -1n));
-  const client = topic as unknown as ConstructorParameters<typeof Reader>[0];
+  const [client, fetcher] = [topic, topic] as unknown as ConstructorParameters<typeof Reader>;
   const changed = new Changed();
-  const read = new Reader(client, ['orders'], partitions, pool, changed).read();
+  const read = new Reader(client, fetcher, ['orders'], partitions, pool, changed).read();
   try {
     await during(partitions.all);
   } finally {

@@ -1,18 +1,16 @@
-import type { Consumer, GroupAssignment } from '@platformatic/kafka' with { 'resolution-mode': 'import' };
-import { type FetchResponse, isLasting, reasonOf, responseOf } from './kafka-errors.js';
+import type { Broker, Consumer, GroupAssignment } from '@platformatic/kafka' with { 'resolution-mode': 'import' };
+import { isLasting, reasonOf } from './kafka-errors.js';
+import type { Fetcher, Found, Wanted } from './kafka-fetch.js';
 import { type Changed, type KafkaMessage, Partition, type Partitions } from './kafka-partitions.js';
 import type { Pool } from './pool.js';
 
-const WAIT = 500; // milliseconds that a fetch waits for messages
-const FETCH_MAX = 4 << 20; // bytes of a fetch
-const PARTITION_MAX = 1 << 20; // bytes of a partition in a fetch
+const IDLE = 500; // milliseconds until partitions may be fetched again
 const AGAIN = 1_000; // milliseconds until a fetch that was refused is tried again
 const CROWDED = 1_000; // messages that wait for a free slot; half of them must begin before more are fetched
 const EARLIEST = -2n;
-const READ_COMMITTED = 1;
 const [OUT_OF_RANGE, TRANSACTIONAL, CONTROL, ABORT] = [1, 0x10, 0x20, 0];
 
-type Records = FetchResponse['responses'][number]['partitions'][number];
+type Asked = Wanted & { readonly partition: Partition };
 
 /**
  * Fetches the messages of the assigned partitions. Its client is not the member of the group, since a fetch that waits would hold
@@ -23,6 +21,7 @@ export class Reader {
 
   constructor(
     private readonly client: Consumer,
+    private readonly fetcher: Fetcher,
     private readonly topics: readonly string[],
     private readonly partitions: Partitions,
     private readonly pool: Pool,
@@ -38,7 +37,7 @@ export class Reader {
     while (!this.pool.ended) {
       const wanted = this.#wanted();
       try {
-        if (wanted.length === 0 || !(await this.#fetch(wanted))) await this.changed.wait(WAIT);
+        if (wanted.length === 0 || !(await this.#fetch(wanted))) await this.changed.wait(IDLE);
       } catch (error) {
         this.failed('messages cannot be read for now', error);
         this.client.clearMetadata();
@@ -93,46 +92,25 @@ export class Reader {
   /** Fetches from the leaders of the partitions; false if no leader is known. */
   async #fetch(wanted: Partition[]): Promise<boolean> {
     const metadata = await this.client.metadata({ topics: [...this.topics] });
-    const nodes = new Map<number, Map<string, Partition[]>>();
+    const nodes = new Map<number, Asked[]>();
     for (const partition of wanted) {
-      const known = metadata.topics.get(partition.topic);
-      const leader = known?.partitions[partition.number]?.leader ?? -1;
-      if (!known || leader < 0) continue;
-      const asked = nodes.get(leader) ?? new Map<string, Partition[]>();
-      nodes.set(leader, asked.set(known.id, [...(asked.get(known.id) ?? []), partition]));
+      const { topic, number, next } = partition;
+      const known = metadata.topics.get(topic);
+      const leader = known?.partitions[number]?.leader ?? -1;
+      if (!known || !metadata.brokers.has(leader)) continue;
+      nodes.set(leader, [...(nodes.get(leader) ?? []), { topic, topicId: known.id, number, next, partition }]);
     }
-    await Promise.all([...nodes].map(([node, asked]) => this.#fetchFrom(node, asked)));
+    await Promise.all([...nodes].map(([node, asked]) => this.#fetchFrom(metadata.brokers.get(node), asked)));
     return nodes.size > 0;
   }
 
-  async #fetchFrom(node: number, asked: Map<string, Partition[]>): Promise<void> {
-    const topics = [...asked].map(([topicId, partitions]) => ({
-      topicId,
-      partitions: partitions.map(({ number, next }) => ({
-        partition: number,
-        fetchOffset: next,
-        partitionMaxBytes: PARTITION_MAX,
-        currentLeaderEpoch: -1,
-        lastFetchedEpoch: -1,
-      })),
-    }));
-    const limits = { minBytes: 1, maxBytes: FETCH_MAX, maxWaitTime: WAIT, isolationLevel: READ_COMMITTED };
-    let refused: unknown;
-    let response: FetchResponse | undefined;
-    try {
-      response = await this.client.fetch({ node, topics, ...limits });
-    } catch (error) {
-      // One partition is refused, and the others have messages.
-      response = responseOf(error);
-      refused = error;
-    }
-    for (const { topicId, partitions } of response?.responses ?? []) {
-      for (const found of partitions) {
-        const partition = asked.get(topicId)?.find(({ number }) => number === found.partitionIndex);
-        if (!partition || partition.gone) continue;
-        if (found.errorCode === 0) take(partition, found);
-        else if (found.errorCode === OUT_OF_RANGE) await this.#reset(partition);
-      }
+  async #fetchFrom(broker: Broker | undefined, asked: Asked[]): Promise<void> {
+    if (!broker) return;
+    const { found, refused } = await this.fetcher.fetch(broker, asked);
+    for (const [{ partition }, each] of found) {
+      if (partition.gone) continue;
+      if (each.errorCode === 0) take(partition, each);
+      else if (each.errorCode === OUT_OF_RANGE) await this.#reset(partition);
     }
     this.changed.notify();
     if (refused !== undefined) throw refused as Error;
@@ -161,7 +139,7 @@ export class Reader {
 /** Enters the messages of a partition, without the markers of transactions and the messages of transactions that were aborted. */
 export function take(
   partition: Partition,
-  { records, abortedTransactions }: Pick<Records, 'records' | 'abortedTransactions'>,
+  { records, abortedTransactions }: Pick<Found, 'records' | 'abortedTransactions'>,
 ): void {
   const aborted = [...(abortedTransactions ?? [])].sort((a, b) => (a.firstOffset < b.firstOffset ? -1 : 1));
   const open = new Set<bigint>();

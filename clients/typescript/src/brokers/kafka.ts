@@ -13,6 +13,7 @@ import { type Names, checkNames } from '../known-options.js';
 import { Advice } from '../outcome.js';
 import { sleep } from '../timing.js';
 import { closeClient } from './kafka-close.js';
+import { Fetcher } from './kafka-fetch.js';
 import { Group } from './kafka-group.js';
 import { Changed, type KafkaMessage, Partitions, type Taken } from './kafka-partitions.js';
 import { Reader } from './kafka-reader.js';
@@ -167,11 +168,8 @@ export class TopicConsumer {
     const reader = new client.Consumer(own);
     const producer = new client.Producer(shared);
     try {
-      await new Run(this.#options, pool, producer).run(
-        member,
-        reader,
-        retries === undefined ? [topic] : [topic, retries],
-      );
+      const topics = retries === undefined ? [topic] : [topic, retries];
+      await new Run(this.#options, pool, producer).run(member, reader, new Fetcher(client, reader), topics);
     } finally {
       pool.close();
       await Promise.all([reader, producer].map((each) => closeClient(each, CLOSE)));
@@ -192,8 +190,8 @@ class Run {
     producer.on('error', (error: Error) => pool.say('copies cannot be stored for now', textOf(error)));
   }
 
-  async run(member: Consumer, client: Consumer, topics: string[]): Promise<void> {
-    const reader = new Reader(client, topics, this.#partitions, this.pool, this.#changed);
+  async run(member: Consumer, client: Consumer, fetcher: Fetcher, topics: string[]): Promise<void> {
+    const reader = new Reader(client, fetcher, topics, this.#partitions, this.pool, this.#changed);
     const group = new Group(member, reader, this.#partitions, this.pool, this.#changed, topics);
     try {
       void group.join();
