@@ -5,10 +5,13 @@ import { type KafkaMessage, NoId, TopicConsumer, named } from '../src/brokers/ka
 import { type Closing, closeClient } from '../src/brokers/kafka-close.js';
 import { isError, isLasting, reasonOf } from '../src/brokers/kafka-errors.js';
 import { Fetcher, type Wanted } from '../src/brokers/kafka-fetch.js';
+import { Group } from '../src/brokers/kafka-group.js';
 import { Changed, Partition, Partitions } from '../src/brokers/kafka-partitions.js';
 import { Reader, take } from '../src/brokers/kafka-reader.js';
 import { Pool } from '../src/brokers/pool.js';
 import { InvalidField, Ledger } from '../src/index.js';
+
+const ID = '6ba7b810-9dad-11d1-80b4-00c04fd430c8'; // of the topic
 
 const message = (offset: number, headers: KafkaMessage['headers'] = []): KafkaMessage => ({
   topic: 'orders',
@@ -34,7 +37,7 @@ test('name_is_that_of_the_event_else_topic_and_header', () => {
 });
 
 test('nothing_is_committed_past_a_hole', () => {
-  const partition = new Partition('orders', 0, 7n, 7n);
+  const partition = new Partition('orders', ID, 0, 7n, 7n);
   const taken = [7, 8, 10, 11].map((offset) => partition.take(message(offset))); // 9 is not a message.
   for (const [at, done] of [
     [1, 7n],
@@ -48,7 +51,7 @@ test('nothing_is_committed_past_a_hole', () => {
 });
 
 test('held_message_stops_its_partition', async () => {
-  const partition = new Partition('orders', 0, 1n, -1n);
+  const partition = new Partition('orders', ID, 0, 1n, -1n);
   partition.take(message(1));
   partition.take(message(2));
   const first = partition.begin() ?? assert.fail();
@@ -69,7 +72,7 @@ test('held_message_stops_its_partition', async () => {
 });
 
 test('revoked_partition_begins_nothing', async () => {
-  const partition = new Partition('orders', 0, 1n, -1n);
+  const partition = new Partition('orders', ID, 0, 1n, -1n);
   partition.take(message(1));
   const begun = partition.begin() ?? assert.fail();
   partition.take(message(2));
@@ -81,7 +84,7 @@ test('revoked_partition_begins_nothing', async () => {
 });
 
 test('partition_far_ahead_of_its_oldest_message_is_blocked', () => {
-  const partition = new Partition('orders', 0, 0n, -1n);
+  const partition = new Partition('orders', ID, 0, 0n, -1n);
   const all = Array.from({ length: 10_000 }, (_, offset) => partition.take(message(offset)));
   assert.ok(partition.blocked);
   partition.finish(all[0] ?? assert.fail());
@@ -90,7 +93,7 @@ test('partition_far_ahead_of_its_oldest_message_is_blocked', () => {
 
 test('partition_that_begins_again_replaces_the_former_one', () => {
   const partitions = new Partitions();
-  const [first, other, again] = [0, 1, 0].map((number) => new Partition('orders', number, 0n, -1n));
+  const [first, other, again] = [0, 1, 0].map((number) => new Partition('orders', ID, number, 0n, -1n));
   for (const each of [first, other, again]) partitions.add(each ?? assert.fail());
   assert.deepEqual(partitions.all, [again, other]);
   partitions.begun(again ?? assert.fail());
@@ -121,7 +124,7 @@ const batch = (producerId: bigint, attributes: number, offsets: number[], type =
 });
 
 test('messages_of_aborted_transactions_and_markers_are_left_out', () => {
-  const partition = new Partition('orders', 0, 2n, -1n);
+  const partition = new Partition('orders', ID, 0, 2n, -1n);
   const [aborted, committed] = [7n, 8n];
   take(partition, {
     records: [
@@ -143,8 +146,6 @@ test('messages_of_aborted_transactions_and_markers_are_left_out', () => {
   assert.deepEqual(begun, [2n, 4n, 7n]);
   assert.equal(partition.done, 9n);
 });
-
-const ID = '6ba7b810-9dad-11d1-80b4-00c04fd430c8';
 
 /** The fetches of a client of Kafka whose broker has these versions of a fetch, and answers with these partitions. */
 async function answered(versions: [number, number], answer: (topicId: string) => unknown) {
@@ -190,7 +191,7 @@ test('committed_message_between_aborted_transactions_is_taken_in_any_order_of_th
     const { fetched } = await answered([4, 17], (topicId) => ({
       responses: [{ topicId, partitions: [{ partitionIndex: 0, errorCode: 0, abortedTransactions, records }] }],
     }));
-    const partition = new Partition('orders', 0, 0n, -1n);
+    const partition = new Partition('orders', ID, 0, 0n, -1n);
     for (const [, found] of fetched.found) take(partition, found);
     assert.equal(partition.begin()?.message.offset, 2n);
     assert.equal(partition.begin(), undefined);
@@ -217,6 +218,13 @@ class FakeTopic {
   /** The offsets that were fetched, of each partition. */
   readonly fetched: number[][];
 
+  id = ID;
+  errorCode = 0;
+  /** The offset of each partition that the group has committed, and those that it was asked to commit. */
+  committed: bigint[] = [];
+  readonly commits: unknown[] = [];
+  readonly memberId = 'member';
+
   constructor(readonly sizes: number[]) {
     this.fetched = sizes.map(() => []);
   }
@@ -229,7 +237,14 @@ class FakeTopic {
     await pause(1);
     const partitions = this.sizes.map(() => ({ leader: 1 }));
     const brokers = new Map([[1, { host: '127.0.0.1', port: 1 }]]);
-    return { brokers, topics: new Map([['orders', { id: ID, partitions, partitionsCount: partitions.length }]]) };
+    return { brokers, topics: new Map([['orders', { id: this.id, partitions, partitionsCount: partitions.length }]]) };
+  };
+
+  readonly listOffsets = () => Promise.resolve(new Map([['orders', this.sizes.map(() => 0n)]]));
+  readonly listCommittedOffsets = () => Promise.resolve(new Map([['orders', this.committed]]));
+  readonly commit = ({ offsets }: { offsets: { offset: bigint }[] }) => {
+    this.commits.push(...offsets.map(({ offset }) => offset));
+    return Promise.resolve();
   };
 
   readonly fetch = async (_: unknown, wanted: readonly Wanted[]) => {
@@ -240,24 +255,35 @@ class FakeTopic {
   #answer(partitionIndex: number, fetchOffset: bigint) {
     const from = Number(fetchOffset);
     this.fetched[partitionIndex]?.push(from);
+    if (this.errorCode !== 0) return { partitionIndex, errorCode: this.errorCode };
     const rest = (this.sizes[partitionIndex] ?? 0) - from;
     const offsets = Array.from({ length: Math.max(0, rest) }, (_, each) => from + each);
     return { partitionIndex, errorCode: 0, abortedTransactions: [], records: rest > 0 ? [batch(-1n, 0, offsets)] : [] };
   }
 }
 
+/** What reads the topic. */
+interface Reading {
+  readonly partitions: Partitions;
+  readonly reader: Reader;
+  readonly group: Group;
+}
+
 /** Reads the topic into its partitions until `during` has ended. */
-async function reading(topic: FakeTopic, during: (partitions: Partition[]) => Promise<void>): Promise<void> {
+async function reading(topic: FakeTopic, during: (reading: Reading) => Promise<void>): Promise<void> {
   const ledger = new Ledger({ consumer: 'c', endpoint: '127.0.0.1:1', log: () => undefined });
   const stop = new AbortController();
   const pool = new Pool({ ledger }, 'topic orders', stop.signal);
   const partitions = new Partitions();
-  for (const number of topic.sizes.keys()) partitions.add(new Partition('orders', number, 0n, -1n));
   const [client, fetcher] = [topic, topic] as unknown as ConstructorParameters<typeof Reader>;
   const changed = new Changed();
-  const read = new Reader(client, fetcher, ['orders'], partitions, pool, changed).read();
+  const reader = new Reader(client, fetcher, ['orders'], partitions, pool, changed);
+  const group = new Group(client, reader, partitions, pool, changed, ['orders']);
+  const assignments = [{ topic: 'orders', partitions: [...topic.sizes.keys()] }];
+  for (const each of await reader.positions(assignments)) partitions.add(each);
+  const read = reader.read();
   try {
-    await during(partitions.all);
+    await during({ partitions, reader, group });
   } finally {
     stop.abort();
     partitions.revoke();
@@ -277,7 +303,8 @@ async function until(condition: () => boolean): Promise<void> {
 
 test('held_partition_with_many_waiting_messages_does_not_stop_others', async () => {
   const topic = new FakeTopic([3_000, 0]);
-  await reading(topic, async ([held, other]) => {
+  await reading(topic, async ({ partitions }) => {
+    const [held, other] = partitions.all;
     assert.ok(held && other);
     await until(() => held.waiting === 3_000);
     const first = held.begin() ?? assert.fail();
@@ -297,7 +324,8 @@ test('held_partition_with_many_waiting_messages_does_not_stop_others', async () 
 
 test('waiting_messages_are_bounded_over_all_partitions', async () => {
   const topic = new FakeTopic([1_000, 0]);
-  await reading(topic, async ([full, other]) => {
+  await reading(topic, async ({ partitions }) => {
+    const [full, other] = partitions.all;
     assert.ok(full && other);
     await until(() => full.waiting === 1_000);
     topic.sizes[1] = 10;
@@ -305,6 +333,50 @@ test('waiting_messages_are_bounded_over_all_partitions', async () => {
     await pause(600);
     assert.equal(other.waiting, 0);
     assert.equal(topic.fetched[1]?.length, before);
+  });
+});
+
+test('topic_that_is_made_again_is_read_from_its_first_message', async () => {
+  const topic = new FakeTopic([5]);
+  topic.committed = [3n];
+  await reading(topic, async ({ partitions, reader, group }) => {
+    const [former] = partitions.all;
+    assert.ok(former);
+    await until(() => former.waiting === 2);
+    former.finish(former.begin() ?? assert.fail());
+    // Where the broker does not know the id, the topic may be made again with the next commit.
+    topic.errorCode = 100;
+    await until(() => former.unknown);
+    await group.commit();
+    assert.deepEqual(topic.commits, []);
+    [topic.id, topic.errorCode, topic.sizes[0]] = ['another id', 0, 6];
+    await until(() => former.gone);
+    const [again] = partitions.all;
+    assert.ok(again);
+    await until(() => again.waiting === 6);
+    await group.commit();
+    assert.deepEqual(topic.commits, [0n]);
+    // An offset of the former topic that another member has committed is not used.
+    [topic.id, topic.committed] = ['a third id', [5n]];
+    const assigned = [{ topic: 'orders', partitions: [0] }];
+    const [first] = await reader.positions(assigned);
+    assert.deepEqual([first?.next, first?.committed], [0n, -1n]);
+    const [second] = await reader.positions(assigned);
+    assert.deepEqual([second?.next, second?.committed], [5n, 5n]);
+  });
+});
+
+test('topic_without_an_id_is_not_made_again', async () => {
+  const topic = new FakeTopic([5]);
+  topic.id = '00000000-0000-0000-0000-000000000000';
+  await reading(topic, async ({ partitions }) => {
+    const [partition] = partitions.all;
+    assert.ok(partition);
+    await until(() => partition.waiting === 5);
+    topic.id = ID;
+    topic.sizes[0] = 6;
+    await until(() => partition.waiting === 6);
+    assert.ok(!partition.gone);
   });
 });
 

@@ -58,7 +58,7 @@ export class Group {
 
   /** Commits of each partition the offset to which everything is done. */
   async commit(): Promise<void> {
-    const moved = this.partitions.all.filter(({ done, committed }) => done > committed);
+    const moved = this.partitions.all.filter(({ done, committed, unknown }) => done > committed && !unknown);
     if (moved.length === 0 || this.member.memberId === null) return;
     const places = moved.map((partition) => ({ partition, offset: partition.done }));
     const offsets = places.map(({ partition: { topic, number }, offset }) => ({

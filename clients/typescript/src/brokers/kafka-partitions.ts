@@ -80,6 +80,8 @@ export interface Taken {
 export class Partition {
   /** The offset that is fetched next. */
   next: bigint;
+  /** The broker does not know the topic by its id, which may be deleted: nothing is committed meanwhile. */
+  unknown = false;
   readonly #stopping = new AbortController();
   /** From the oldest one on that is not done, by their offsets. */
   readonly #taken: Taken[] = [];
@@ -88,9 +90,13 @@ export class Partition {
   #held = 0;
   #gone = false;
 
-  /** `next` is the first offset to fetch, `committed` what the group has committed: -1 where that is nothing. */
+  /**
+   * `topicId` is another one where the topic is deleted and made again; `next` is the first offset to fetch, `committed` what the
+   * group has committed: -1 where that is nothing.
+   */
   constructor(
     readonly topic: string,
+    readonly topicId: string,
     readonly number: number,
     next: bigint,
     public committed: bigint,

@@ -8,6 +8,8 @@ const IDLE = 500; // milliseconds until partitions may be fetched again
 const AGAIN = 1_000; // milliseconds until a fetch that was refused is tried again
 const CROWDED = 1_000; // messages that wait for a free slot; half of them must begin before more are fetched
 const EARLIEST = -2n;
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+const UNKNOWN = [3, 100, 103]; // what a broker answers where it does not know a topic, its id, or knows another id of it
 const [OUT_OF_RANGE, TRANSACTIONAL, CONTROL, ABORT] = [1, 0x10, 0x20, 0];
 
 type Asked = Wanted & { readonly partition: Partition };
@@ -17,6 +19,8 @@ type Asked = Wanted & { readonly partition: Partition };
  * up the heartbeats of the same connection.
  */
 export class Reader {
+  /** The id of each topic of which partitions were assigned. */
+  readonly #ids = new Map<string, string>();
   #crowded = false;
 
   constructor(
@@ -75,18 +79,25 @@ export class Reader {
     else this.pool.say(what, reasonOf(error));
   }
 
-  /** The assigned partitions, each at the offset that the group has committed, else at its first message. */
+  /**
+   * The assigned partitions, each at the offset that the group has committed, else at its first message. Where the topic was made
+   * again since this run began, the offset that is committed may be one of the former topic, and is not used.
+   */
   async positions(topics: GroupAssignment[]): Promise<Partition[]> {
+    const names = topics.map(({ topic }) => topic);
+    const metadata = await this.client.metadata({ topics: [...names], forceUpdate: true });
     const committed = await this.client.listCommittedOffsets({ topics });
     const partitions = Object.fromEntries(topics.map(({ topic, partitions: numbers }) => [topic, numbers]));
-    const names = topics.map(({ topic }) => topic);
     const first = await this.client.listOffsets({ topics: names, partitions, timestamp: EARLIEST });
-    return topics.flatMap(({ topic, partitions: numbers }) =>
-      numbers.map((number) => {
-        const known = committed.get(topic)?.[number] ?? -1n;
-        return new Partition(topic, number, known >= 0n ? known : (first.get(topic)?.[number] ?? 0n), known);
-      }),
-    );
+    return topics.flatMap(({ topic, partitions: numbers }) => {
+      const topicId = metadata.topics.get(topic)?.id ?? '';
+      const again = isMadeAgain(topic, this.#ids.get(topic) ?? topicId, topicId);
+      this.#ids.set(topic, topicId);
+      return numbers.map((number) => {
+        const known = again ? -1n : (committed.get(topic)?.[number] ?? -1n);
+        return new Partition(topic, topicId, number, known >= 0n ? known : (first.get(topic)?.[number] ?? 0n), known);
+      });
+    });
   }
 
   /** Fetches from the leaders of the partitions; false if no leader is known. */
@@ -98,7 +109,9 @@ export class Reader {
       const known = metadata.topics.get(topic);
       const leader = known?.partitions[number]?.leader ?? -1;
       if (!known || !metadata.brokers.has(leader)) continue;
-      nodes.set(leader, [...(nodes.get(leader) ?? []), { topic, topicId: known.id, number, next, partition }]);
+      if (isMadeAgain(topic, partition.topicId, known.id))
+        await this.#reset(partition, known.id, 'the topic was deleted and made again');
+      else nodes.set(leader, [...(nodes.get(leader) ?? []), { topic, topicId: known.id, number, next, partition }]);
     }
     await Promise.all([...nodes].map(([node, asked]) => this.#fetchFrom(metadata.brokers.get(node), asked)));
     return nodes.size > 0;
@@ -109,8 +122,10 @@ export class Reader {
     const { found, refused } = await this.fetcher.fetch(broker, asked);
     for (const [{ partition }, each] of found) {
       if (partition.gone) continue;
+      partition.unknown = UNKNOWN.includes(each.errorCode);
       if (each.errorCode === 0) take(partition, each);
-      else if (each.errorCode === OUT_OF_RANGE) await this.#reset(partition);
+      else if (each.errorCode === OUT_OF_RANGE)
+        await this.#reset(partition, partition.topicId, 'messages were deleted before they were read');
     }
     this.changed.notify();
     if (refused !== undefined) throw refused as Error;
@@ -120,7 +135,7 @@ export class Reader {
    * Begins with the first message again: messages were deleted, or the topic was truncated or made again. The ledger recognises
    * messages that were processed; what still runs of the former offsets is not committed.
    */
-  async #reset(partition: Partition): Promise<void> {
+  async #reset(partition: Partition, topicId: string, what: string): Promise<void> {
     const { topic, number } = partition;
     const found = await this.client.listOffsets({
       topics: [topic],
@@ -129,11 +144,19 @@ export class Reader {
     });
     const first = found.get(topic)?.[number];
     if (first === undefined || partition.gone) return;
-    const what = 'messages were deleted before they were read';
     this.pool.say(what, `partition ${number} of ${topic} begins at its first message`);
     partition.revoke();
-    this.partitions.add(new Partition(topic, number, first, -1n));
+    this.#ids.set(topic, topicId);
+    this.partitions.add(new Partition(topic, topicId, number, first, -1n));
+    this.changed.notify();
   }
+}
+
+/**
+ * Whether a topic was deleted and made again, by its ids. Brokers before Kafka 2.8 have no ids: then the client has the name or zeros.
+ */
+function isMadeAgain(topic: string, former: string, now: string): boolean {
+  return former !== now && ![former, now].some((id) => id === topic || id === NO_ID);
 }
 
 /** Enters the messages of a partition, without the markers of transactions and the messages of transactions that were aborted. */
