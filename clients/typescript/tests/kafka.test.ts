@@ -230,14 +230,22 @@ class FakeTopic {
   }
 
   readonly topics = { trackAll: () => undefined };
-  readonly on = (): void => undefined;
+  /** What was registered for each event. */
+  readonly listeners = new Map<string, (payload: unknown) => void>();
+  readonly on = (event: string, listener: (payload: unknown) => void): unknown => this.listeners.set(event, listener);
+  joins = 0;
+  readonly joinGroup = () => Promise.resolve((this.joins += 1));
   readonly clearMetadata = (): void => undefined;
 
-  readonly metadata = async () => {
-    await pause(1);
+  get currentMetadata() {
     const partitions = this.sizes.map(() => ({ leader: 1 }));
     const brokers = new Map([[1, { host: '127.0.0.1', port: 1 }]]);
     return { brokers, topics: new Map([['orders', { id: this.id, partitions, partitionsCount: partitions.length }]]) };
+  }
+
+  readonly metadata = async () => {
+    await pause(1);
+    return this.currentMetadata;
   };
 
   readonly listOffsets = () => Promise.resolve(new Map([['orders', this.sizes.map(() => 0n)]]));
@@ -356,7 +364,9 @@ test('topic_that_is_made_again_is_read_from_its_first_message', async () => {
     await until(() => again.waiting === 6);
     await group.commit();
     assert.deepEqual(topic.commits, [0n]);
-    // An offset of the former topic that another member has committed is not used.
+    // After a rebalance an offset of the former topic that another member has committed is not used.
+    partitions.revoke();
+    await pause(10);
     [topic.id, topic.committed] = ['a third id', [5n]];
     const assigned = [{ topic: 'orders', partitions: [0] }];
     const [first] = await reader.positions(assigned);
@@ -378,6 +388,23 @@ test('topic_without_an_id_is_not_made_again', async () => {
     await until(() => partition.waiting === 6);
     assert.ok(!partition.gone);
   });
+});
+
+test('member_that_divides_the_partitions_joins_again_when_partitions_are_added', async () => {
+  for (const isLeader of [true, false]) {
+    const topic = new FakeTopic([1]);
+    await reading(topic, async ({ partitions, group }) => {
+      const assignments = [{ topic: 'orders', partitions: [0] }];
+      topic.listeners.get('consumer:group:join')?.({ isLeader, assignments });
+      await until(() => partitions.all[0]?.waiting === 1);
+      await group.divideAgain();
+      assert.equal(topic.joins, 0);
+      topic.sizes.push(10);
+      await group.divideAgain();
+      assert.equal(topic.joins, isLeader ? 1 : 0);
+      assert.equal(partitions.all.length, isLeader ? 0 : 1);
+    });
+  }
 });
 
 test('errors_of_the_protocol_are_found_in_those_that_they_are_made_of', () => {

@@ -39,7 +39,10 @@ const NOTHING = new Uint8Array();
 export type TopicHandler = (claim: Claim, message: KafkaMessage, signal: AbortSignal) => Promise<Result> | Result;
 
 /** How a client of Kafka reaches the brokers: `bootstrapBrokers`, `tls`, `sasl` and so on. */
-export type KafkaConfig = Omit<BaseOptions, 'clientId'> & { clientId?: string | undefined };
+export type KafkaConfig = Omit<BaseOptions, 'clientId'> & {
+  /** The name of the program for the brokers' logs and quotas; by default `idempotency-ledger`. */
+  clientId?: string | undefined;
+};
 
 /**
  * The membership in the group, in milliseconds: after `sessionTimeout` (45 seconds by default) without a heartbeat, one of which is
@@ -197,6 +200,7 @@ class Run {
       void group.join();
       void reader.read();
       void group.commits();
+      void group.watch();
       for (let taken = await this.#next(); taken; taken = await this.#next()) {
         const begun = taken;
         this.pool.go(() => this.#settle(begun));
