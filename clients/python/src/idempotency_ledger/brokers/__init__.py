@@ -53,8 +53,8 @@ def cloud_event(headers: Mapping[str, str], body: Union[bytes, bytearray], repla
 def _decoded(body: Union[bytes, bytearray]) -> Mapping[str, Any]:
     """The attributes of a structured event."""
     try:
-        # Not the bytes: `json` would also take UTF-16, which the packages for other languages do not. Numbers are not read: an
-        # integer beyond Python's limit of digits would be refused, as in no other language.
+        # Not the bytes: `json` would also take UTF-16, which the packages for other languages do not. Integers are
+        # read as floats: one beyond Python's limit of digits would be refused, as in no other language.
         found = json.loads(bytes(body).decode(), parse_constant=_constant, parse_int=float)
     except (ValueError, RecursionError):
         found = None
