@@ -2,6 +2,7 @@ package brokers
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,12 @@ func TestNamesOfCloudEvents(t *testing.T) {
 		"an array":                 {headers: json, body: `[]`, isEvent: true, noID: true},
 		"no JSON":                  {headers: json, body: `{`, isEvent: true, noID: true},
 		"bytes that are not UTF-8": {headers: json, body: "{\"id\": \"\xff\", \"source\": \"shop\"}", isEvent: true, noID: true},
+		"a byte order mark":        {headers: json, body: "\ufeff" + withData("1"), isEvent: true, noID: true},
+		"NaN":                      {headers: json, body: withData("NaN"), isEvent: true, noID: true},
+		"Infinity":                 {headers: json, body: withData("Infinity"), isEvent: true, noID: true},
+		"negative Infinity":        {headers: json, body: withData("-Infinity"), isEvent: true, noID: true},
+		"deeply nested":            {headers: json, body: withData(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)), isEvent: true, noID: true},
+		"a number of many digits":  {headers: json, body: withData(strings.Repeat("1", 5_000)), want: named("shop", "1", time.Time{}), isEvent: true},
 		"a lone surrogate":         {headers: json, body: `{"id": "\ud800", "source": "shop"}`, isEvent: true, noID: true},
 		"a pair of surrogates":     {headers: json, body: `{"id": "\ud83d\ude00", "source": "shop"}`, want: named("shop", "😀", time.Time{}), isEvent: true},
 		"a replacement character":  {headers: json, body: `{"id": "\ufffd", "source": "shop"}`, want: named("shop", "\ufffd", time.Time{}), isEvent: true},
@@ -59,4 +66,8 @@ func TestNamesOfCloudEvents(t *testing.T) {
 
 func named(source, id string, at time.Time) Name {
 	return Name{Key: ledger.Key{Source: source, ID: id}, OccurredAt: at}
+}
+
+func withData(data string) string {
+	return `{"id": "1", "source": "shop", "data": ` + data + `}`
 }

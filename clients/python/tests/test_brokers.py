@@ -43,12 +43,31 @@ def test_an_event_without_a_part_of_its_name_is_at_fault(headers: Dict[str, str]
     assert found.key.fault
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", json.dumps(EVENT).encode("utf-16"), b'{"id": "\xff"}'])
+def with_data(data: str) -> bytes:
+    return b'{"id": "7", "source": "shop", "data": %s}' % data.encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"{", b"[]", b"{}", json.dumps(EVENT).encode("utf-16"), b'{"id": "\xff"}'),
+        b"\xef\xbb\xbf" + json.dumps(EVENT).encode(),  # A byte order mark.
+        *(with_data(number) for number in ("NaN", "Infinity", "-Infinity")),
+        with_data("[" * 100_000 + "]" * 100_000),
+    ],
+    ids=lambda body: repr(body[:50]),
+)
 def test_a_body_that_is_no_event_is_refused(body: bytes) -> None:
     """Also where headers name one: the content-type decides."""
     for headers in ({}, {"ce_id": "7", "ce_source": "shop"}):
         with pytest.raises(NoId):
             cloud_event({"content-type": STRUCTURED, **headers}, body)
+
+
+def test_data_of_an_event_may_have_any_number() -> None:
+    found = cloud_event({"content-type": STRUCTURED}, with_data("1" * 5_000))
+    assert found
+    assert found.key.id == "7"
 
 
 @pytest.mark.parametrize(

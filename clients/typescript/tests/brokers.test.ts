@@ -61,6 +61,16 @@ test('name_of_an_event_without_id_is_refused', () => {
   assert.throws(() => namedByCloudEvent(headers({ 'ce-id': '1' }), none), NoId);
 });
 
+test('body_of_an_event_that_is_not_json_is_refused', () => {
+  const withData = (data: string) => `{"source": "shop", "id": "1", "data": ${data}}`;
+  for (const text of ['\ufeff' + withData('1'), ...['NaN', 'Infinity', '-Infinity'].map(withData)]) {
+    assert.throws(() => namedByCloudEvent(structured, body(text)), NoId, text);
+  }
+  for (const data of ['['.repeat(100_000) + ']'.repeat(100_000), '1'.repeat(5_000)]) {
+    assert.equal(namedByCloudEvent(structured, body(withData(data)))?.key.id, '1');
+  }
+});
+
 test('ids_that_are_not_unicode_never_become_one', () => {
   const bytes = Buffer.concat([body('{"source": "shop", "id": "'), Buffer.of(0xff), body('"}')]);
   assert.throws(() => namedByCloudEvent(structured, bytes), NoId);

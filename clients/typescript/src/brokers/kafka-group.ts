@@ -1,5 +1,8 @@
-import type { Consumer, GroupAssignment } from '@platformatic/kafka' with { 'resolution-mode': 'import' };
+import type { ClusterMetadata, Consumer, GroupAssignment } from '@platformatic/kafka' with {
+  'resolution-mode': 'import',
+};
 import { within } from '../timing.js';
+import { closeClient } from './kafka-close.js';
 import { isError } from './kafka-errors.js';
 import type { Changed, Partitions } from './kafka-partitions.js';
 import type { Reader } from './kafka-reader.js';
@@ -8,6 +11,7 @@ import type { Pool } from './pool.js';
 const AGAIN = 1_000; // milliseconds until what was refused is tried again
 const JOIN_AGAIN = 250;
 const COMMIT_EVERY = 200;
+const WATCH_EVERY = 5_000; // milliseconds; the client keeps its metadata as long
 const LAST_COMMIT = 1_000; // milliseconds that the last commit may take
 const LEAVE = 2_000; // milliseconds that the leave may take
 
@@ -15,6 +19,8 @@ const LEAVE = 2_000; // milliseconds that the leave may take
 export class Group {
   #assignment = 0;
   #joining = false;
+  /** The number of partitions of each topic that this member has divided among the group; empty where another member did. */
+  #divided = new Map<string, number>();
 
   constructor(
     private readonly member: Consumer,
@@ -22,7 +28,7 @@ export class Group {
     private readonly partitions: Partitions,
     private readonly pool: Pool,
     private readonly changed: Changed,
-    topics: readonly string[],
+    private readonly topics: readonly string[],
   ) {
     member.topics.trackAll(...topics);
     member.on('error', (error: Error) => this.#lost(error));
@@ -30,7 +36,10 @@ export class Group {
       void this.commit(); // The partitions still belong to this member; what is not committed now is repeated.
       this.#revoke();
     });
-    member.on('consumer:group:join', ({ assignments = [] }) => void this.#assigned(assignments));
+    member.on('consumer:group:join', ({ assignments = [], isLeader }) => {
+      this.#divided = isLeader ? countsOf(member.currentMetadata, topics) : new Map<string, number>();
+      void this.#assigned(assignments);
+    });
     pool.signal.addEventListener('abort', this.#stop, { once: true });
   }
 
@@ -55,9 +64,32 @@ export class Group {
     while (await this.pool.sleep(COMMIT_EVERY)) await this.commit();
   }
 
+  /** Divides the topics again when partitions are added to them, if this member has divided them, until the pool ends. */
+  async watch(): Promise<void> {
+    while (await this.pool.sleep(WATCH_EVERY)) await this.divideAgain();
+  }
+
+  /** Joins the group again if this member has divided topics that have another number of partitions now: this makes it rebalance. */
+  async divideAgain(): Promise<void> {
+    const divided = this.#divided;
+    if (divided.size === 0) return;
+    try {
+      const counts = countsOf(await this.member.metadata({ topics: [...this.topics] }), this.topics);
+      if (divided !== this.#divided || this.#joining) return;
+      if ([...divided].every(([topic, count]) => (counts.get(topic) ?? count) === count)) return;
+    } catch {
+      return; // The topics are asked for again.
+    }
+    this.pool.say('the group divides its partitions again', 'the number of partitions has changed');
+    await this.commit();
+    if (divided !== this.#divided) return;
+    this.#revoke();
+    await this.join();
+  }
+
   /** Commits of each partition the offset to which everything is done. */
   async commit(): Promise<void> {
-    const moved = this.partitions.all.filter(({ done, committed }) => done > committed);
+    const moved = this.partitions.all.filter(({ done, committed, unknown }) => done > committed && !unknown);
     if (moved.length === 0 || this.member.memberId === null) return;
     const places = moved.map((partition) => ({ partition, offset: partition.done }));
     const offsets = places.map(({ partition: { topic, number }, offset }) => ({
@@ -82,11 +114,7 @@ export class Group {
     // the end of the session.
     await within(LAST_COMMIT, this.commit());
     this.#revoke();
-    await within(
-      LEAVE,
-      this.member.close(true).catch(() => undefined),
-    );
-    await this.member.connections.close().catch(() => undefined);
+    await closeClient(this.member, LEAVE);
   }
 
   readonly #stop = (): void => {
@@ -130,4 +158,14 @@ export class Group {
     // Another rebalance has begun before this one ended: the member joins again, and nothing is wrong.
     if (!isError(error, 'REBALANCE_IN_PROGRESS')) this.reader.failed(what, error);
   }
+}
+
+/** The number of partitions of each topic that is known. */
+function countsOf(metadata: ClusterMetadata | undefined, topics: readonly string[]): Map<string, number> {
+  return new Map(
+    topics.flatMap((topic): [string, number][] => {
+      const count = metadata?.topics.get(topic)?.partitionsCount;
+      return count === undefined ? [] : [[topic, count]];
+    }),
+  );
 }

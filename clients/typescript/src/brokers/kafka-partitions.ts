@@ -80,6 +80,8 @@ export interface Taken {
 export class Partition {
   /** The offset that is fetched next. */
   next: bigint;
+  /** The broker does not know the topic by its id, which may be deleted: nothing is committed meanwhile. */
+  unknown = false;
   readonly #stopping = new AbortController();
   /** From the oldest one on that is not done, by their offsets. */
   readonly #taken: Taken[] = [];
@@ -88,9 +90,13 @@ export class Partition {
   #held = 0;
   #gone = false;
 
-  /** `next` is the first offset to fetch, `committed` what the group has committed: -1 where that is nothing. */
+  /**
+   * `topicId` is another one where the topic is deleted and made again; `next` is the first offset to fetch, `committed` what the
+   * group has committed: -1 where that is nothing.
+   */
   constructor(
     readonly topic: string,
+    readonly topicId: string,
     readonly number: number,
     next: bigint,
     public committed: bigint,
@@ -110,7 +116,12 @@ export class Partition {
 
   /** Nothing more is taken: a message that comes later must be done first, or the oldest one, far behind the others. */
   get blocked(): boolean {
-    return this.#held > 0 || this.#taken.length >= AHEAD;
+    return this.held || this.#taken.length >= AHEAD;
+  }
+
+  /** A message is held: no message that waits begins before it is done. */
+  get held(): boolean {
+    return this.#held > 0;
   }
 
   /** How many messages wait until they may begin. */
@@ -135,7 +146,7 @@ export class Partition {
   /** The next message that may begin: one that is due again, else one that waits, unless another one must be done first. */
   begin(): Taken | undefined {
     if (this.#stopping.signal.aborted) return undefined;
-    return this.#due.shift() ?? (this.#held > 0 ? undefined : this.#waiting.shift());
+    return this.#due.shift() ?? (this.held ? undefined : this.#waiting.shift());
   }
 
   /** Lets a message begin again after the delay, and calls `wake` then. No message that waits begins before it is done. */
@@ -147,6 +158,16 @@ export class Partition {
       this.#due.push(taken);
       wake();
     });
+  }
+
+  /** Removes the messages that wait from memory: the next fetch begins with the first of them. */
+  dropWaiting(): void {
+    const first = this.#waiting[0];
+    if (!first) return;
+    this.next = first.message.offset;
+    // The messages that wait are the last ones that were taken.
+    this.#taken.length -= this.#waiting.length;
+    this.#waiting.length = 0;
   }
 
   /** The message is done. */

@@ -1,28 +1,31 @@
-import type { Consumer, GroupAssignment } from '@platformatic/kafka' with { 'resolution-mode': 'import' };
-import { type FetchResponse, isLasting, reasonOf, responseOf } from './kafka-errors.js';
+import type { Broker, Consumer, GroupAssignment } from '@platformatic/kafka' with { 'resolution-mode': 'import' };
+import { isLasting, reasonOf } from './kafka-errors.js';
+import type { Fetcher, Found, Wanted } from './kafka-fetch.js';
 import { type Changed, type KafkaMessage, Partition, type Partitions } from './kafka-partitions.js';
 import type { Pool } from './pool.js';
 
-const WAIT = 500; // milliseconds that a fetch waits for messages
-const FETCH_MAX = 4 << 20; // bytes of a fetch
-const PARTITION_MAX = 1 << 20; // bytes of a partition in a fetch
+const IDLE = 500; // milliseconds until partitions may be fetched again
 const AGAIN = 1_000; // milliseconds until a fetch that was refused is tried again
 const CROWDED = 1_000; // messages that wait for a free slot; half of them must begin before more are fetched
 const EARLIEST = -2n;
-const READ_COMMITTED = 1;
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+const UNKNOWN = [3, 100, 103]; // what a broker answers where it does not know a topic, its id, or knows another id of it
 const [OUT_OF_RANGE, TRANSACTIONAL, CONTROL, ABORT] = [1, 0x10, 0x20, 0];
 
-type Records = FetchResponse['responses'][number]['partitions'][number];
+type Asked = Wanted & { readonly partition: Partition };
 
 /**
  * Fetches the messages of the assigned partitions. Its client is not the member of the group, since a fetch that waits would hold
  * up the heartbeats of the same connection.
  */
 export class Reader {
+  /** The id of each topic of which partitions were assigned. */
+  readonly #ids = new Map<string, string>();
   #crowded = false;
 
   constructor(
     private readonly client: Consumer,
+    private readonly fetcher: Fetcher,
     private readonly topics: readonly string[],
     private readonly partitions: Partitions,
     private readonly pool: Pool,
@@ -36,18 +39,37 @@ export class Reader {
   /** Fetches messages until the pool ends. */
   async read(): Promise<void> {
     while (!this.pool.ended) {
-      const all = this.partitions.all;
-      const waiting = all.reduce((sum, { waiting: each }) => sum + each, 0);
-      this.#crowded = waiting >= CROWDED || (this.#crowded && waiting > CROWDED / 2);
-      const wanted = this.#crowded ? [] : all.filter(({ blocked }) => !blocked);
+      const wanted = this.#wanted();
       try {
-        if (wanted.length === 0 || !(await this.#fetch(wanted))) await this.changed.wait(WAIT);
+        if (wanted.length === 0 || !(await this.#fetch(wanted))) await this.changed.wait(IDLE);
       } catch (error) {
         this.failed('messages cannot be read for now', error);
         this.client.clearMetadata();
         await this.pool.sleep(AGAIN);
       }
     }
+  }
+
+  /**
+   * The partitions to fetch from; none while many messages wait for a free slot.
+   *
+   * Messages that wait behind a held message use no slot, perhaps for minutes. While many messages wait, those are dropped and
+   * fetched again later: else one held partition with CROWDED messages would stop all partitions.
+   */
+  #wanted(): Partition[] {
+    const all = this.partitions.all;
+    if (this.#isCrowded(all)) {
+      for (const partition of all) if (partition.held) partition.dropWaiting();
+      this.#crowded = this.#isCrowded(all);
+    } else {
+      this.#crowded = false;
+    }
+    return this.#crowded ? [] : all.filter(({ blocked }) => !blocked);
+  }
+
+  #isCrowded(partitions: Partition[]): boolean {
+    const waiting = partitions.reduce((sum, { waiting: each }) => sum + each, 0);
+    return waiting >= CROWDED || (this.#crowded && waiting > CROWDED / 2);
   }
 
   /** Logs what is refused for now, and ends the run where a repeat would be refused as well. */
@@ -57,63 +79,53 @@ export class Reader {
     else this.pool.say(what, reasonOf(error));
   }
 
-  /** The assigned partitions, each at the offset that the group has committed, else at its first message. */
+  /**
+   * The assigned partitions, each at the offset that the group has committed, else at its first message. Where the topic was made
+   * again since this run began, the offset that is committed may be one of the former topic, and is not used.
+   */
   async positions(topics: GroupAssignment[]): Promise<Partition[]> {
+    const names = topics.map(({ topic }) => topic);
+    const metadata = await this.client.metadata({ topics: [...names], forceUpdate: true });
     const committed = await this.client.listCommittedOffsets({ topics });
     const partitions = Object.fromEntries(topics.map(({ topic, partitions: numbers }) => [topic, numbers]));
-    const names = topics.map(({ topic }) => topic);
     const first = await this.client.listOffsets({ topics: names, partitions, timestamp: EARLIEST });
-    return topics.flatMap(({ topic, partitions: numbers }) =>
-      numbers.map((number) => {
-        const known = committed.get(topic)?.[number] ?? -1n;
-        return new Partition(topic, number, known >= 0n ? known : (first.get(topic)?.[number] ?? 0n), known);
-      }),
-    );
+    return topics.flatMap(({ topic, partitions: numbers }) => {
+      const topicId = metadata.topics.get(topic)?.id ?? '';
+      const again = isMadeAgain(topic, this.#ids.get(topic) ?? topicId, topicId);
+      this.#ids.set(topic, topicId);
+      return numbers.map((number) => {
+        const known = again ? -1n : (committed.get(topic)?.[number] ?? -1n);
+        return new Partition(topic, topicId, number, known >= 0n ? known : (first.get(topic)?.[number] ?? 0n), known);
+      });
+    });
   }
 
   /** Fetches from the leaders of the partitions; false if no leader is known. */
   async #fetch(wanted: Partition[]): Promise<boolean> {
     const metadata = await this.client.metadata({ topics: [...this.topics] });
-    const nodes = new Map<number, Map<string, Partition[]>>();
+    const nodes = new Map<number, Asked[]>();
     for (const partition of wanted) {
-      const known = metadata.topics.get(partition.topic);
-      const leader = known?.partitions[partition.number]?.leader ?? -1;
-      if (!known || leader < 0) continue;
-      const asked = nodes.get(leader) ?? new Map<string, Partition[]>();
-      nodes.set(leader, asked.set(known.id, [...(asked.get(known.id) ?? []), partition]));
+      const { topic, number, next } = partition;
+      const known = metadata.topics.get(topic);
+      const leader = known?.partitions[number]?.leader ?? -1;
+      if (!known || !metadata.brokers.has(leader)) continue;
+      if (isMadeAgain(topic, partition.topicId, known.id))
+        await this.#reset(partition, known.id, 'the topic was deleted and made again');
+      else nodes.set(leader, [...(nodes.get(leader) ?? []), { topic, topicId: known.id, number, next, partition }]);
     }
-    await Promise.all([...nodes].map(([node, asked]) => this.#fetchFrom(node, asked)));
+    await Promise.all([...nodes].map(([node, asked]) => this.#fetchFrom(metadata.brokers.get(node), asked)));
     return nodes.size > 0;
   }
 
-  async #fetchFrom(node: number, asked: Map<string, Partition[]>): Promise<void> {
-    const topics = [...asked].map(([topicId, partitions]) => ({
-      topicId,
-      partitions: partitions.map(({ number, next }) => ({
-        partition: number,
-        fetchOffset: next,
-        partitionMaxBytes: PARTITION_MAX,
-        currentLeaderEpoch: -1,
-        lastFetchedEpoch: -1,
-      })),
-    }));
-    const limits = { minBytes: 1, maxBytes: FETCH_MAX, maxWaitTime: WAIT, isolationLevel: READ_COMMITTED };
-    let refused: unknown;
-    let response: FetchResponse | undefined;
-    try {
-      response = await this.client.fetch({ node, topics, ...limits });
-    } catch (error) {
-      // One partition is refused, and the others have messages.
-      response = responseOf(error);
-      refused = error;
-    }
-    for (const { topicId, partitions } of response?.responses ?? []) {
-      for (const found of partitions) {
-        const partition = asked.get(topicId)?.find(({ number }) => number === found.partitionIndex);
-        if (!partition || partition.gone) continue;
-        if (found.errorCode === 0) take(partition, found);
-        else if (found.errorCode === OUT_OF_RANGE) await this.#reset(partition);
-      }
+  async #fetchFrom(broker: Broker | undefined, asked: Asked[]): Promise<void> {
+    if (!broker) return;
+    const { found, refused } = await this.fetcher.fetch(broker, asked);
+    for (const [{ partition }, each] of found) {
+      if (partition.gone) continue;
+      partition.unknown = UNKNOWN.includes(each.errorCode);
+      if (each.errorCode === 0) take(partition, each);
+      else if (each.errorCode === OUT_OF_RANGE)
+        await this.#reset(partition, partition.topicId, 'messages were deleted before they were read');
     }
     this.changed.notify();
     if (refused !== undefined) throw refused as Error;
@@ -123,7 +135,7 @@ export class Reader {
    * Begins with the first message again: messages were deleted, or the topic was truncated or made again. The ledger recognises
    * messages that were processed; what still runs of the former offsets is not committed.
    */
-  async #reset(partition: Partition): Promise<void> {
+  async #reset(partition: Partition, topicId: string, what: string): Promise<void> {
     const { topic, number } = partition;
     const found = await this.client.listOffsets({
       topics: [topic],
@@ -132,17 +144,25 @@ export class Reader {
     });
     const first = found.get(topic)?.[number];
     if (first === undefined || partition.gone) return;
-    const what = 'messages were deleted before they were read';
     this.pool.say(what, `partition ${number} of ${topic} begins at its first message`);
     partition.revoke();
-    this.partitions.add(new Partition(topic, number, first, -1n));
+    this.#ids.set(topic, topicId);
+    this.partitions.add(new Partition(topic, topicId, number, first, -1n));
+    this.changed.notify();
   }
+}
+
+/**
+ * Whether a topic was deleted and made again, by its ids. Brokers before Kafka 2.8 have no ids: then the client has the name or zeros.
+ */
+function isMadeAgain(topic: string, former: string, now: string): boolean {
+  return former !== now && ![former, now].some((id) => id === topic || id === NO_ID);
 }
 
 /** Enters the messages of a partition, without the markers of transactions and the messages of transactions that were aborted. */
 export function take(
   partition: Partition,
-  { records, abortedTransactions }: Pick<Records, 'records' | 'abortedTransactions'>,
+  { records, abortedTransactions }: Pick<Found, 'records' | 'abortedTransactions'>,
 ): void {
   const aborted = [...(abortedTransactions ?? [])].sort((a, b) => (a.firstOffset < b.firstOffset ? -1 : 1));
   const open = new Set<bigint>();

@@ -11,7 +11,9 @@ import { InvalidField, LedgerError } from '../errors.js';
 import { Key } from '../key.js';
 import { type Names, checkNames } from '../known-options.js';
 import { Advice } from '../outcome.js';
-import { sleep, within } from '../timing.js';
+import { sleep } from '../timing.js';
+import { closeClient } from './kafka-close.js';
+import { Fetcher } from './kafka-fetch.js';
 import { Group } from './kafka-group.js';
 import { Changed, type KafkaMessage, Partitions, type Taken } from './kafka-partitions.js';
 import { Reader } from './kafka-reader.js';
@@ -37,7 +39,10 @@ const NOTHING = new Uint8Array();
 export type TopicHandler = (claim: Claim, message: KafkaMessage, signal: AbortSignal) => Promise<Result> | Result;
 
 /** How a client of Kafka reaches the brokers: `bootstrapBrokers`, `tls`, `sasl` and so on. */
-export type KafkaConfig = Omit<BaseOptions, 'clientId'> & { clientId?: string | undefined };
+export type KafkaConfig = Omit<BaseOptions, 'clientId'> & {
+  /** The name of the program for the brokers' logs and quotas; by default `idempotency-ledger`. */
+  clientId?: string | undefined;
+};
 
 /**
  * The membership in the group, in milliseconds: after `sessionTimeout` (45 seconds by default) without a heartbeat, one of which is
@@ -166,16 +171,11 @@ export class TopicConsumer {
     const reader = new client.Consumer(own);
     const producer = new client.Producer(shared);
     try {
-      await new Run(this.#options, pool, producer).run(
-        member,
-        reader,
-        retries === undefined ? [topic] : [topic, retries],
-      );
+      const topics = retries === undefined ? [topic] : [topic, retries];
+      await new Run(this.#options, pool, producer).run(member, reader, new Fetcher(client, reader), topics);
     } finally {
       pool.close();
-      const closed = Promise.all([reader.close(true), producer.close()]).catch(() => undefined);
-      await within(CLOSE, closed);
-      await Promise.all([reader, producer].map((each) => each.connections.close().catch(() => undefined)));
+      await Promise.all([reader, producer].map((each) => closeClient(each, CLOSE)));
     }
   }
 }
@@ -193,13 +193,14 @@ class Run {
     producer.on('error', (error: Error) => pool.say('copies cannot be stored for now', textOf(error)));
   }
 
-  async run(member: Consumer, client: Consumer, topics: string[]): Promise<void> {
-    const reader = new Reader(client, topics, this.#partitions, this.pool, this.#changed);
+  async run(member: Consumer, client: Consumer, fetcher: Fetcher, topics: string[]): Promise<void> {
+    const reader = new Reader(client, fetcher, topics, this.#partitions, this.pool, this.#changed);
     const group = new Group(member, reader, this.#partitions, this.pool, this.#changed, topics);
     try {
       void group.join();
       void reader.read();
       void group.commits();
+      void group.watch();
       for (let taken = await this.#next(); taken; taken = await this.#next()) {
         const begun = taken;
         this.pool.go(() => this.#settle(begun));

@@ -62,8 +62,8 @@ function prefixed(known: readonly (readonly [string, string])[]): Map<string, st
 function decoded(body: Uint8Array): Map<string, string> {
   let event: unknown;
   try {
-    // Fatal: bytes that are not UTF-8 would be replaced, so that two ids could become one.
-    event = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    // Fatal: bytes that are not UTF-8 would be replaced, so that two ids could become one. A byte order mark is kept, and refused.
+    event = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body));
   } catch {
     event = undefined;
   }

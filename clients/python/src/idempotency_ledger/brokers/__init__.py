@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, NoReturn, Optional, Union
 
 from ..errors import LedgerError
 from ..key import Key
@@ -53,13 +53,19 @@ def cloud_event(headers: Mapping[str, str], body: Union[bytes, bytearray], repla
 def _decoded(body: Union[bytes, bytearray]) -> Mapping[str, Any]:
     """The attributes of a structured event."""
     try:
-        # Not the bytes: `json` would also take UTF-16, which the packages for other languages do not.
-        found = json.loads(bytes(body).decode())
-    except ValueError:
+        # Not the bytes: `json` would also take UTF-16, which the packages for other languages do not. Integers are
+        # read as floats: one beyond Python's limit of digits would be refused, as in no other language.
+        found = json.loads(bytes(body).decode(), parse_constant=_constant, parse_int=float)
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not found:
         raise NoId(f"the body is not an object of JSON, and the content-type is {_STRUCTURED}")
     return found
+
+
+def _constant(text: str) -> NoReturn:
+    """Refuses NaN and Infinity, which Python reads, but which are not JSON."""
+    raise ValueError(f"{text} is not JSON")
 
 
 def _instant(text: object) -> Optional[datetime.datetime]:

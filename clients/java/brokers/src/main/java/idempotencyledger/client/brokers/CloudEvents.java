@@ -84,6 +84,9 @@ public final class CloudEvents {
     try {
       // Invalid bytes are refused: replaced, they could make one id of two.
       String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(body)).toString();
+      if (text.startsWith("\uFEFF")) { // Gson would skip it.
+        throw new IOException("a byte order mark is not JSON");
+      }
       JsonReader reader = new JsonReader(new StringReader(text));
       reader.setStrictness(Strictness.STRICT);
       reader.beginObject();

@@ -90,6 +90,20 @@ class CloudEventsTest {
     assertThrows(NoIdException.class, () -> CloudEvents.named(Map.of("ce_id", "1"), invalid));
   }
 
+  private static String withData(String data) {
+    return "{\"id\": \"1\", \"source\": \"shop\", \"data\": " + data + "}";
+  }
+
+  @Test
+  void body_of_an_event_that_is_not_json_is_refused() {
+    refused("\uFEFF" + withData("1"));
+    refused(withData("NaN"));
+    refused(withData("Infinity"));
+    refused(withData("-Infinity"));
+    refused(withData("[".repeat(100_000) + "]".repeat(100_000)));
+    assertEquals(Optional.of(Named.of("shop", "1")), structured(withData("1".repeat(1_000))));
+  }
+
   @Test
   void lone_surrogate_is_a_fault_of_the_key() {
     // Encoded, it would be the same id as any other lone surrogate.

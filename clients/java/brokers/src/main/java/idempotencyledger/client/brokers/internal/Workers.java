@@ -51,7 +51,7 @@ public final class Workers {
 
   /**
    * Takes messages until the run ends, by {@code stop}, an interrupt of this thread or a failure;
-   * then waits for those that have begun.
+   * then waits for those that have begun. A thread that was interrupted is interrupted afterwards.
    *
    * @param stop asked between two calls of {@code take}
    * @param take given how many messages may begin; it begins that number of messages at most
@@ -59,7 +59,7 @@ public final class Workers {
    */
   public void run(BooleanSupplier stop, IntConsumer take, Duration grace) {
     try {
-      while (!interrupted && deliveries.failure() == null && !stop.getAsBoolean()) {
+      while (!wasInterrupted() && deliveries.failure() == null && !stop.getAsBoolean()) {
         int free = free();
         if (free > 0) {
           take.accept(free);
@@ -80,6 +80,14 @@ public final class Workers {
         Thread.currentThread().interrupt();
       }
     }
+  }
+
+  /** An answer of a broker is awaited without noticing an interrupt, which only sets the flag. */
+  private boolean wasInterrupted() {
+    if (Thread.interrupted()) {
+      interrupted = true;
+    }
+    return interrupted;
   }
 
   /**
