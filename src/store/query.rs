@@ -21,13 +21,24 @@ pub(super) fn by_attention(filter: &EntryFilter) -> bool {
 /// The number of entries that a statement reads in each range of an index. If all entries of a range match, one page of
 /// them is enough.
 pub(super) fn look_at(listing: &Listing) -> i64 {
-    let EntryFilter { source, id_prefix, states, causes, expired, owner, error, parked_from, .. } =
-        &listing.filter;
+    let EntryFilter {
+        source,
+        id_prefix,
+        states,
+        causes,
+        expired,
+        owner,
+        error,
+        parked_from,
+        message_state,
+        ..
+    } = &listing.filter;
     let leaves_out = source.is_some()
         || !id_prefix.is_empty()
         || !owner.is_empty()
         || !error.is_empty()
         || parked_from.is_some()
+        || message_state.is_some()
         || !causes.is_empty()
         || *expired
         || states.contains(&IN_PROGRESS)

@@ -2,6 +2,7 @@
 
 mod marks;
 mod open;
+mod stored;
 mod summaries;
 mod walks;
 

@@ -2802,6 +2802,12 @@ MUTANTS = [
     Mutant("NI29", "bash offers files in place of consumers", "cli::completions", [
         ("src/cli/completions.rs", "script.replace(\"idempotency__subcmd__ledger\", \"idempotency__ledger\") + BASH", "script.replace(\"idempotency__subcmd__ledger\", \"idempotency__ledger\")"),
     ]),
+    Mutant("NI37", "a list of kept messages shows erased ones", "queries::stored", [
+        ("src/store/postgres/listing.rs", "($16::smallint IS NULL OR e.body = $16)", "($16::smallint IS NULL OR e.body IS NOT NULL)"),
+    ]),
+    Mutant("NI38", "a page of a list of kept messages reads no further than its size", "queries::stored", [
+        ("src/store/query.rs", "        || message_state.is_some()\n", "        || message_state.is_some_and(|_| false)\n"),
+    ]),
     Mutant("NI31", "an unknown action of the audit is answered with no event", "operators::audit_filters", [
         ("src/rpc/admin/audit.rs", "if !audit_action::ALL.contains(&action.as_str()) {", "if action.is_empty() {"),
     ]),

@@ -1440,7 +1440,10 @@ type EntryFilter struct {
 	ErrorContains string `protobuf:"bytes,12,opt,name=error_contains,json=errorContains,proto3" json:"error_contains,omitempty"`
 	// Only entries that were parked at most this long ago, up to 10,000 days, and still are. The first page fixes the instant that
 	// it means.
-	ParkedMaxAge  *durationpb.Duration `protobuf:"bytes,13,opt,name=parked_max_age,json=parkedMaxAge,proto3" json:"parked_max_age,omitempty"`
+	ParkedMaxAge *durationpb.Duration `protobuf:"bytes,13,opt,name=parked_max_age,json=parkedMaxAge,proto3" json:"parked_max_age,omitempty"`
+	// Only entries whose message is in this state: KEPT for those that the inbox keeps. Unspecified: all. A server that does not
+	// know GroupEntries ignores it.
+	Inbox         MessageState `protobuf:"varint,14,opt,name=inbox,proto3,enum=idempotency.ledger.v1.MessageState" json:"inbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1564,6 +1567,13 @@ func (x *EntryFilter) GetParkedMaxAge() *durationpb.Duration {
 		return x.ParkedMaxAge
 	}
 	return nil
+}
+
+func (x *EntryFilter) GetInbox() MessageState {
+	if x != nil {
+		return x.Inbox
+	}
+	return MessageState_MESSAGE_STATE_UNSPECIFIED
 }
 
 // ListEntriesRequest selects entries.
@@ -7367,7 +7377,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x87\x01\n" +
 	"\x12GetMessageResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.idempotency.ledger.v1.MessageR\amessage\x127\n" +
-	"\tstored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt\"\x8c\x04\n" +
+	"\tstored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt\"\xc7\x04\n" +
 	"\vEntryFilter\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1b\n" +
@@ -7383,7 +7393,8 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	" \x01(\bR\adoubled\x12\x14\n" +
 	"\x05owner\x18\v \x01(\tR\x05owner\x12%\n" +
 	"\x0eerror_contains\x18\f \x01(\tR\rerrorContains\x12?\n" +
-	"\x0eparked_max_age\x18\r \x01(\v2\x19.google.protobuf.DurationR\fparkedMaxAge\"\xc5\x01\n" +
+	"\x0eparked_max_age\x18\r \x01(\v2\x19.google.protobuf.DurationR\fparkedMaxAge\x129\n" +
+	"\x05inbox\x18\x0e \x01(\x0e2#.idempotency.ledger.v1.MessageStateR\x05inbox\"\xc5\x01\n" +
 	"\x12ListEntriesRequest\x12:\n" +
 	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x127\n" +
 	"\x05order\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryOrderR\x05order\x12\x1b\n" +
@@ -8096,186 +8107,187 @@ var file_idempotency_ledger_v1_admin_proto_depIdxs = []int32{
 	95,  // 30: idempotency.ledger.v1.EntryFilter.min_age:type_name -> google.protobuf.Duration
 	95,  // 31: idempotency.ledger.v1.EntryFilter.max_age:type_name -> google.protobuf.Duration
 	95,  // 32: idempotency.ledger.v1.EntryFilter.parked_max_age:type_name -> google.protobuf.Duration
-	17,  // 33: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	3,   // 34: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
-	11,  // 35: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
-	20,  // 36: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
-	91,  // 37: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
-	91,  // 38: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
-	17,  // 39: idempotency.ledger.v1.GroupEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	23,  // 40: idempotency.ledger.v1.GroupEntriesResponse.groups:type_name -> idempotency.ledger.v1.EntryGroup
-	91,  // 41: idempotency.ledger.v1.GroupEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	93,  // 42: idempotency.ledger.v1.EntryGroup.state:type_name -> idempotency.ledger.v1.EntryState
-	94,  // 43: idempotency.ledger.v1.EntryGroup.cause:type_name -> idempotency.ledger.v1.ParkCause
-	95,  // 44: idempotency.ledger.v1.EntryGroup.oldest_age:type_name -> google.protobuf.Duration
-	26,  // 45: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
-	91,  // 46: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
-	28,  // 47: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
-	95,  // 48: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
-	27,  // 49: idempotency.ledger.v1.ConsumerSummary.inbox:type_name -> idempotency.ledger.v1.InboxSummary
-	95,  // 50: idempotency.ledger.v1.InboxSummary.oldest_due_age:type_name -> google.protobuf.Duration
-	93,  // 51: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
-	94,  // 52: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
-	95,  // 53: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
-	92,  // 54: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	11,  // 55: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	92,  // 56: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	11,  // 57: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	92,  // 58: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	93,  // 59: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	11,  // 60: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
-	92,  // 61: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	17,  // 62: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	39,  // 63: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
-	92,  // 64: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	93,  // 65: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	94,  // 66: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	97,  // 67: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	17,  // 68: idempotency.ledger.v1.ParkEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	44,  // 69: idempotency.ledger.v1.ParkEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
-	17,  // 70: idempotency.ledger.v1.ResolveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
-	93,  // 71: idempotency.ledger.v1.ResolveEntriesRequest.state:type_name -> idempotency.ledger.v1.EntryState
-	44,  // 72: idempotency.ledger.v1.ResolveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
-	92,  // 73: idempotency.ledger.v1.EntryOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
-	93,  // 74: idempotency.ledger.v1.EntryOutcome.state:type_name -> idempotency.ledger.v1.EntryState
-	94,  // 75: idempotency.ledger.v1.EntryOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
-	97,  // 76: idempotency.ledger.v1.EntryOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
-	46,  // 77: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
-	92,  // 78: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
-	91,  // 79: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
-	48,  // 80: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
-	97,  // 81: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
-	50,  // 82: idempotency.ledger.v1.ReconcileEntriesRequest.rows:type_name -> idempotency.ledger.v1.ReconcileRow
-	92,  // 83: idempotency.ledger.v1.ReconcileRow.key:type_name -> idempotency.ledger.v1.EntryKey
-	91,  // 84: idempotency.ledger.v1.ReconcileRow.at:type_name -> google.protobuf.Timestamp
-	4,   // 85: idempotency.ledger.v1.ReconcileRow.evidence:type_name -> idempotency.ledger.v1.EffectEvidence
-	52,  // 86: idempotency.ledger.v1.ReconcileEntriesResponse.results:type_name -> idempotency.ledger.v1.ReconcileResult
-	5,   // 87: idempotency.ledger.v1.ReconcileResult.outcome:type_name -> idempotency.ledger.v1.ReconcileOutcome
-	95,  // 88: idempotency.ledger.v1.ReconcileResult.retry_after:type_name -> google.protobuf.Duration
-	97,  // 89: idempotency.ledger.v1.ReconcileResult.rejected:type_name -> idempotency.ledger.v1.Rejected
-	91,  // 90: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	54,  // 91: idempotency.ledger.v1.AuditEvent.changes:type_name -> idempotency.ledger.v1.AuditChange
-	92,  // 92: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
-	91,  // 93: idempotency.ledger.v1.ListAuditEventsRequest.from:type_name -> google.protobuf.Timestamp
-	91,  // 94: idempotency.ledger.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
-	53,  // 95: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
-	95,  // 96: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
-	95,  // 97: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
-	95,  // 98: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
-	95,  // 99: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
-	95,  // 100: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	95,  // 101: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
-	98,  // 102: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
-	57,  // 103: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
-	95,  // 104: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
-	95,  // 105: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
-	95,  // 106: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
-	95,  // 107: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
-	95,  // 108: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
-	6,   // 109: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
-	7,   // 110: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
-	8,   // 111: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
-	95,  // 112: idempotency.ledger.v1.Policy.message_retention:type_name -> google.protobuf.Duration
-	95,  // 113: idempotency.ledger.v1.Policy.backlog_max_age:type_name -> google.protobuf.Duration
-	9,   // 114: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
-	58,  // 115: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
-	91,  // 116: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
-	59,  // 117: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	59,  // 118: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	58,  // 119: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
-	99,  // 120: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	59,  // 121: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	66,  // 122: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
-	59,  // 123: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
-	58,  // 124: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
-	91,  // 125: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
-	69,  // 126: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
-	95,  // 127: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	74,  // 128: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
-	91,  // 129: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
-	91,  // 130: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
-	91,  // 131: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
-	95,  // 132: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
-	95,  // 133: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
-	95,  // 134: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
-	91,  // 135: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
-	91,  // 136: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
-	95,  // 137: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
-	95,  // 138: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
-	8,   // 139: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
-	91,  // 140: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
-	91,  // 141: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
-	91,  // 142: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
-	28,  // 143: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
-	95,  // 144: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
-	77,  // 145: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	77,  // 146: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
-	77,  // 147: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
-	91,  // 148: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
-	91,  // 149: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
-	84,  // 150: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
-	84,  // 151: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
-	13,  // 152: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
-	15,  // 153: idempotency.ledger.v1.AdminService.GetMessage:input_type -> idempotency.ledger.v1.GetMessageRequest
-	18,  // 154: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
-	24,  // 155: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
-	21,  // 156: idempotency.ledger.v1.AdminService.GroupEntries:input_type -> idempotency.ledger.v1.GroupEntriesRequest
-	29,  // 157: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
-	31,  // 158: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
-	33,  // 159: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
-	35,  // 160: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
-	37,  // 161: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
-	40,  // 162: idempotency.ledger.v1.AdminService.ParkEntries:input_type -> idempotency.ledger.v1.ParkEntriesRequest
-	42,  // 163: idempotency.ledger.v1.AdminService.ResolveEntries:input_type -> idempotency.ledger.v1.ResolveEntriesRequest
-	45,  // 164: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
-	49,  // 165: idempotency.ledger.v1.AdminService.ReconcileEntries:input_type -> idempotency.ledger.v1.ReconcileEntriesRequest
-	60,  // 166: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
-	62,  // 167: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
-	64,  // 168: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
-	67,  // 169: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
-	70,  // 170: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
-	55,  // 171: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
-	72,  // 172: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
-	78,  // 173: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
-	80,  // 174: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
-	82,  // 175: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
-	85,  // 176: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
-	87,  // 177: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
-	89,  // 178: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
-	75,  // 179: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
-	14,  // 180: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
-	16,  // 181: idempotency.ledger.v1.AdminService.GetMessage:output_type -> idempotency.ledger.v1.GetMessageResponse
-	19,  // 182: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
-	25,  // 183: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
-	22,  // 184: idempotency.ledger.v1.AdminService.GroupEntries:output_type -> idempotency.ledger.v1.GroupEntriesResponse
-	30,  // 185: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
-	32,  // 186: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
-	34,  // 187: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
-	36,  // 188: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
-	38,  // 189: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
-	41,  // 190: idempotency.ledger.v1.AdminService.ParkEntries:output_type -> idempotency.ledger.v1.ParkEntriesResponse
-	43,  // 191: idempotency.ledger.v1.AdminService.ResolveEntries:output_type -> idempotency.ledger.v1.ResolveEntriesResponse
-	47,  // 192: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
-	51,  // 193: idempotency.ledger.v1.AdminService.ReconcileEntries:output_type -> idempotency.ledger.v1.ReconcileEntriesResponse
-	61,  // 194: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
-	63,  // 195: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
-	65,  // 196: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
-	68,  // 197: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
-	71,  // 198: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
-	56,  // 199: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
-	73,  // 200: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
-	79,  // 201: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
-	81,  // 202: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
-	83,  // 203: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
-	86,  // 204: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
-	88,  // 205: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
-	90,  // 206: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
-	76,  // 207: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
-	180, // [180:208] is the sub-list for method output_type
-	152, // [152:180] is the sub-list for method input_type
-	152, // [152:152] is the sub-list for extension type_name
-	152, // [152:152] is the sub-list for extension extendee
-	0,   // [0:152] is the sub-list for field type_name
+	1,   // 33: idempotency.ledger.v1.EntryFilter.inbox:type_name -> idempotency.ledger.v1.MessageState
+	17,  // 34: idempotency.ledger.v1.ListEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	3,   // 35: idempotency.ledger.v1.ListEntriesRequest.order:type_name -> idempotency.ledger.v1.EntryOrder
+	11,  // 36: idempotency.ledger.v1.ListEntriesResponse.entries:type_name -> idempotency.ledger.v1.Entry
+	20,  // 37: idempotency.ledger.v1.ListEntriesResponse.unreadable:type_name -> idempotency.ledger.v1.UnreadableEntry
+	91,  // 38: idempotency.ledger.v1.ListEntriesResponse.looked_at_until:type_name -> google.protobuf.Timestamp
+	91,  // 39: idempotency.ledger.v1.UnreadableEntry.created_at:type_name -> google.protobuf.Timestamp
+	17,  // 40: idempotency.ledger.v1.GroupEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	23,  // 41: idempotency.ledger.v1.GroupEntriesResponse.groups:type_name -> idempotency.ledger.v1.EntryGroup
+	91,  // 42: idempotency.ledger.v1.GroupEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	93,  // 43: idempotency.ledger.v1.EntryGroup.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 44: idempotency.ledger.v1.EntryGroup.cause:type_name -> idempotency.ledger.v1.ParkCause
+	95,  // 45: idempotency.ledger.v1.EntryGroup.oldest_age:type_name -> google.protobuf.Duration
+	26,  // 46: idempotency.ledger.v1.SummarizeEntriesResponse.consumers:type_name -> idempotency.ledger.v1.ConsumerSummary
+	91,  // 47: idempotency.ledger.v1.SummarizeEntriesResponse.as_of:type_name -> google.protobuf.Timestamp
+	28,  // 48: idempotency.ledger.v1.ConsumerSummary.states:type_name -> idempotency.ledger.v1.StateSummary
+	95,  // 49: idempotency.ledger.v1.ConsumerSummary.longest_expired:type_name -> google.protobuf.Duration
+	27,  // 50: idempotency.ledger.v1.ConsumerSummary.inbox:type_name -> idempotency.ledger.v1.InboxSummary
+	95,  // 51: idempotency.ledger.v1.InboxSummary.oldest_due_age:type_name -> google.protobuf.Duration
+	93,  // 52: idempotency.ledger.v1.StateSummary.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 53: idempotency.ledger.v1.StateSummary.cause:type_name -> idempotency.ledger.v1.ParkCause
+	95,  // 54: idempotency.ledger.v1.StateSummary.oldest_age:type_name -> google.protobuf.Duration
+	92,  // 55: idempotency.ledger.v1.RedriveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	11,  // 56: idempotency.ledger.v1.RedriveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	92,  // 57: idempotency.ledger.v1.ParkEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	11,  // 58: idempotency.ledger.v1.ParkEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	92,  // 59: idempotency.ledger.v1.ResolveEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	93,  // 60: idempotency.ledger.v1.ResolveEntryRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	11,  // 61: idempotency.ledger.v1.ResolveEntryResponse.entry:type_name -> idempotency.ledger.v1.Entry
+	92,  // 62: idempotency.ledger.v1.DeleteEntryRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	17,  // 63: idempotency.ledger.v1.RedriveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	39,  // 64: idempotency.ledger.v1.RedriveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.RedriveOutcome
+	92,  // 65: idempotency.ledger.v1.RedriveOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	93,  // 66: idempotency.ledger.v1.RedriveOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 67: idempotency.ledger.v1.RedriveOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	97,  // 68: idempotency.ledger.v1.RedriveOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	17,  // 69: idempotency.ledger.v1.ParkEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	44,  // 70: idempotency.ledger.v1.ParkEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	17,  // 71: idempotency.ledger.v1.ResolveEntriesRequest.filter:type_name -> idempotency.ledger.v1.EntryFilter
+	93,  // 72: idempotency.ledger.v1.ResolveEntriesRequest.state:type_name -> idempotency.ledger.v1.EntryState
+	44,  // 73: idempotency.ledger.v1.ResolveEntriesResponse.outcomes:type_name -> idempotency.ledger.v1.EntryOutcome
+	92,  // 74: idempotency.ledger.v1.EntryOutcome.key:type_name -> idempotency.ledger.v1.EntryKey
+	93,  // 75: idempotency.ledger.v1.EntryOutcome.state:type_name -> idempotency.ledger.v1.EntryState
+	94,  // 76: idempotency.ledger.v1.EntryOutcome.cause:type_name -> idempotency.ledger.v1.ParkCause
+	97,  // 77: idempotency.ledger.v1.EntryOutcome.rejected:type_name -> idempotency.ledger.v1.Rejected
+	46,  // 78: idempotency.ledger.v1.ImportEntriesRequest.entries:type_name -> idempotency.ledger.v1.ImportedEntry
+	92,  // 79: idempotency.ledger.v1.ImportedEntry.key:type_name -> idempotency.ledger.v1.EntryKey
+	91,  // 80: idempotency.ledger.v1.ImportedEntry.completed_at:type_name -> google.protobuf.Timestamp
+	48,  // 81: idempotency.ledger.v1.ImportEntriesResponse.rejections:type_name -> idempotency.ledger.v1.ImportRejection
+	97,  // 82: idempotency.ledger.v1.ImportRejection.rejected:type_name -> idempotency.ledger.v1.Rejected
+	50,  // 83: idempotency.ledger.v1.ReconcileEntriesRequest.rows:type_name -> idempotency.ledger.v1.ReconcileRow
+	92,  // 84: idempotency.ledger.v1.ReconcileRow.key:type_name -> idempotency.ledger.v1.EntryKey
+	91,  // 85: idempotency.ledger.v1.ReconcileRow.at:type_name -> google.protobuf.Timestamp
+	4,   // 86: idempotency.ledger.v1.ReconcileRow.evidence:type_name -> idempotency.ledger.v1.EffectEvidence
+	52,  // 87: idempotency.ledger.v1.ReconcileEntriesResponse.results:type_name -> idempotency.ledger.v1.ReconcileResult
+	5,   // 88: idempotency.ledger.v1.ReconcileResult.outcome:type_name -> idempotency.ledger.v1.ReconcileOutcome
+	95,  // 89: idempotency.ledger.v1.ReconcileResult.retry_after:type_name -> google.protobuf.Duration
+	97,  // 90: idempotency.ledger.v1.ReconcileResult.rejected:type_name -> idempotency.ledger.v1.Rejected
+	91,  // 91: idempotency.ledger.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	54,  // 92: idempotency.ledger.v1.AuditEvent.changes:type_name -> idempotency.ledger.v1.AuditChange
+	92,  // 93: idempotency.ledger.v1.ListAuditEventsRequest.key:type_name -> idempotency.ledger.v1.EntryKey
+	91,  // 94: idempotency.ledger.v1.ListAuditEventsRequest.from:type_name -> google.protobuf.Timestamp
+	91,  // 95: idempotency.ledger.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
+	53,  // 96: idempotency.ledger.v1.ListAuditEventsResponse.events:type_name -> idempotency.ledger.v1.AuditEvent
+	95,  // 97: idempotency.ledger.v1.BackoffPolicy.initial:type_name -> google.protobuf.Duration
+	95,  // 98: idempotency.ledger.v1.BackoffPolicy.max:type_name -> google.protobuf.Duration
+	95,  // 99: idempotency.ledger.v1.Policy.lease:type_name -> google.protobuf.Duration
+	95,  // 100: idempotency.ledger.v1.Policy.max_lease:type_name -> google.protobuf.Duration
+	95,  // 101: idempotency.ledger.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	95,  // 102: idempotency.ledger.v1.Policy.reclaim_grace:type_name -> google.protobuf.Duration
+	98,  // 103: idempotency.ledger.v1.Policy.on_expiry:type_name -> idempotency.ledger.v1.OnExpiry
+	57,  // 104: idempotency.ledger.v1.Policy.backoff:type_name -> idempotency.ledger.v1.BackoffPolicy
+	95,  // 105: idempotency.ledger.v1.Policy.retention:type_name -> google.protobuf.Duration
+	95,  // 106: idempotency.ledger.v1.Policy.failed_retention:type_name -> google.protobuf.Duration
+	95,  // 107: idempotency.ledger.v1.Policy.abandoned_retention:type_name -> google.protobuf.Duration
+	95,  // 108: idempotency.ledger.v1.Policy.result_retention:type_name -> google.protobuf.Duration
+	95,  // 109: idempotency.ledger.v1.Policy.max_redelivery_window:type_name -> google.protobuf.Duration
+	6,   // 110: idempotency.ledger.v1.Policy.fingerprint:type_name -> idempotency.ledger.v1.FingerprintMode
+	7,   // 111: idempotency.ledger.v1.Policy.occurred_at:type_name -> idempotency.ledger.v1.OccurredAtMode
+	8,   // 112: idempotency.ledger.v1.Policy.replay:type_name -> idempotency.ledger.v1.ReplayMode
+	95,  // 113: idempotency.ledger.v1.Policy.message_retention:type_name -> google.protobuf.Duration
+	95,  // 114: idempotency.ledger.v1.Policy.backlog_max_age:type_name -> google.protobuf.Duration
+	9,   // 115: idempotency.ledger.v1.ConsumerPolicy.source:type_name -> idempotency.ledger.v1.PolicySource
+	58,  // 116: idempotency.ledger.v1.ConsumerPolicy.policy:type_name -> idempotency.ledger.v1.Policy
+	91,  // 117: idempotency.ledger.v1.ConsumerPolicy.window_floor:type_name -> google.protobuf.Timestamp
+	59,  // 118: idempotency.ledger.v1.GetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	59,  // 119: idempotency.ledger.v1.ListPoliciesResponse.policies:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	58,  // 120: idempotency.ledger.v1.SetPolicyRequest.policy:type_name -> idempotency.ledger.v1.Policy
+	99,  // 121: idempotency.ledger.v1.SetPolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	59,  // 122: idempotency.ledger.v1.SetPolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	66,  // 123: idempotency.ledger.v1.SetPolicyResponse.changes:type_name -> idempotency.ledger.v1.PolicyChange
+	59,  // 124: idempotency.ledger.v1.DeletePolicyResponse.policy:type_name -> idempotency.ledger.v1.ConsumerPolicy
+	58,  // 125: idempotency.ledger.v1.PolicyVersion.policy:type_name -> idempotency.ledger.v1.Policy
+	91,  // 126: idempotency.ledger.v1.PolicyVersion.created_at:type_name -> google.protobuf.Timestamp
+	69,  // 127: idempotency.ledger.v1.ListPolicyVersionsResponse.versions:type_name -> idempotency.ledger.v1.PolicyVersion
+	95,  // 128: idempotency.ledger.v1.GetRetentionStatusResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	74,  // 129: idempotency.ledger.v1.GetRetentionStatusResponse.workers:type_name -> idempotency.ledger.v1.PurgeWorker
+	91,  // 130: idempotency.ledger.v1.GetRetentionStatusResponse.as_of:type_name -> google.protobuf.Timestamp
+	91,  // 131: idempotency.ledger.v1.PurgeWorker.last_run_at:type_name -> google.protobuf.Timestamp
+	91,  // 132: idempotency.ledger.v1.PurgeWorker.last_error_at:type_name -> google.protobuf.Timestamp
+	95,  // 133: idempotency.ledger.v1.RaiseTokenOffsetRequest.token_offset:type_name -> google.protobuf.Duration
+	95,  // 134: idempotency.ledger.v1.RaiseTokenOffsetRequest.expected_token_offset:type_name -> google.protobuf.Duration
+	95,  // 135: idempotency.ledger.v1.RaiseTokenOffsetResponse.token_offset:type_name -> google.protobuf.Duration
+	91,  // 136: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock:type_name -> google.protobuf.Timestamp
+	91,  // 137: idempotency.ledger.v1.RaiseTokenOffsetResponse.clock_mark:type_name -> google.protobuf.Timestamp
+	95,  // 138: idempotency.ledger.v1.RaiseTokenOffsetResponse.behind:type_name -> google.protobuf.Duration
+	95,  // 139: idempotency.ledger.v1.RaiseTokenOffsetResponse.ahead:type_name -> google.protobuf.Duration
+	8,   // 140: idempotency.ledger.v1.ReplayRun.mode:type_name -> idempotency.ledger.v1.ReplayMode
+	91,  // 141: idempotency.ledger.v1.ReplayRun.created_at:type_name -> google.protobuf.Timestamp
+	91,  // 142: idempotency.ledger.v1.ReplayRun.ends_at:type_name -> google.protobuf.Timestamp
+	91,  // 143: idempotency.ledger.v1.ReplayRun.closed_at:type_name -> google.protobuf.Timestamp
+	28,  // 144: idempotency.ledger.v1.ReplayRun.states:type_name -> idempotency.ledger.v1.StateSummary
+	95,  // 145: idempotency.ledger.v1.CreateReplayRunRequest.ends_in:type_name -> google.protobuf.Duration
+	77,  // 146: idempotency.ledger.v1.CreateReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	77,  // 147: idempotency.ledger.v1.CloseReplayRunResponse.run:type_name -> idempotency.ledger.v1.ReplayRun
+	77,  // 148: idempotency.ledger.v1.ListReplayRunsResponse.runs:type_name -> idempotency.ledger.v1.ReplayRun
+	91,  // 149: idempotency.ledger.v1.ListReplayRunsResponse.as_of:type_name -> google.protobuf.Timestamp
+	91,  // 150: idempotency.ledger.v1.Hold.created_at:type_name -> google.protobuf.Timestamp
+	84,  // 151: idempotency.ledger.v1.HoldConsumersResponse.hold:type_name -> idempotency.ledger.v1.Hold
+	84,  // 152: idempotency.ledger.v1.ListHoldsResponse.holds:type_name -> idempotency.ledger.v1.Hold
+	13,  // 153: idempotency.ledger.v1.AdminService.GetEntry:input_type -> idempotency.ledger.v1.GetEntryRequest
+	15,  // 154: idempotency.ledger.v1.AdminService.GetMessage:input_type -> idempotency.ledger.v1.GetMessageRequest
+	18,  // 155: idempotency.ledger.v1.AdminService.ListEntries:input_type -> idempotency.ledger.v1.ListEntriesRequest
+	24,  // 156: idempotency.ledger.v1.AdminService.SummarizeEntries:input_type -> idempotency.ledger.v1.SummarizeEntriesRequest
+	21,  // 157: idempotency.ledger.v1.AdminService.GroupEntries:input_type -> idempotency.ledger.v1.GroupEntriesRequest
+	29,  // 158: idempotency.ledger.v1.AdminService.RedriveEntry:input_type -> idempotency.ledger.v1.RedriveEntryRequest
+	31,  // 159: idempotency.ledger.v1.AdminService.ParkEntry:input_type -> idempotency.ledger.v1.ParkEntryRequest
+	33,  // 160: idempotency.ledger.v1.AdminService.ResolveEntry:input_type -> idempotency.ledger.v1.ResolveEntryRequest
+	35,  // 161: idempotency.ledger.v1.AdminService.DeleteEntry:input_type -> idempotency.ledger.v1.DeleteEntryRequest
+	37,  // 162: idempotency.ledger.v1.AdminService.RedriveEntries:input_type -> idempotency.ledger.v1.RedriveEntriesRequest
+	40,  // 163: idempotency.ledger.v1.AdminService.ParkEntries:input_type -> idempotency.ledger.v1.ParkEntriesRequest
+	42,  // 164: idempotency.ledger.v1.AdminService.ResolveEntries:input_type -> idempotency.ledger.v1.ResolveEntriesRequest
+	45,  // 165: idempotency.ledger.v1.AdminService.ImportEntries:input_type -> idempotency.ledger.v1.ImportEntriesRequest
+	49,  // 166: idempotency.ledger.v1.AdminService.ReconcileEntries:input_type -> idempotency.ledger.v1.ReconcileEntriesRequest
+	60,  // 167: idempotency.ledger.v1.AdminService.GetPolicy:input_type -> idempotency.ledger.v1.GetPolicyRequest
+	62,  // 168: idempotency.ledger.v1.AdminService.ListPolicies:input_type -> idempotency.ledger.v1.ListPoliciesRequest
+	64,  // 169: idempotency.ledger.v1.AdminService.SetPolicy:input_type -> idempotency.ledger.v1.SetPolicyRequest
+	67,  // 170: idempotency.ledger.v1.AdminService.DeletePolicy:input_type -> idempotency.ledger.v1.DeletePolicyRequest
+	70,  // 171: idempotency.ledger.v1.AdminService.ListPolicyVersions:input_type -> idempotency.ledger.v1.ListPolicyVersionsRequest
+	55,  // 172: idempotency.ledger.v1.AdminService.ListAuditEvents:input_type -> idempotency.ledger.v1.ListAuditEventsRequest
+	72,  // 173: idempotency.ledger.v1.AdminService.GetRetentionStatus:input_type -> idempotency.ledger.v1.GetRetentionStatusRequest
+	78,  // 174: idempotency.ledger.v1.AdminService.CreateReplayRun:input_type -> idempotency.ledger.v1.CreateReplayRunRequest
+	80,  // 175: idempotency.ledger.v1.AdminService.CloseReplayRun:input_type -> idempotency.ledger.v1.CloseReplayRunRequest
+	82,  // 176: idempotency.ledger.v1.AdminService.ListReplayRuns:input_type -> idempotency.ledger.v1.ListReplayRunsRequest
+	85,  // 177: idempotency.ledger.v1.AdminService.HoldConsumers:input_type -> idempotency.ledger.v1.HoldConsumersRequest
+	87,  // 178: idempotency.ledger.v1.AdminService.ResumeConsumers:input_type -> idempotency.ledger.v1.ResumeConsumersRequest
+	89,  // 179: idempotency.ledger.v1.AdminService.ListHolds:input_type -> idempotency.ledger.v1.ListHoldsRequest
+	75,  // 180: idempotency.ledger.v1.AdminService.RaiseTokenOffset:input_type -> idempotency.ledger.v1.RaiseTokenOffsetRequest
+	14,  // 181: idempotency.ledger.v1.AdminService.GetEntry:output_type -> idempotency.ledger.v1.GetEntryResponse
+	16,  // 182: idempotency.ledger.v1.AdminService.GetMessage:output_type -> idempotency.ledger.v1.GetMessageResponse
+	19,  // 183: idempotency.ledger.v1.AdminService.ListEntries:output_type -> idempotency.ledger.v1.ListEntriesResponse
+	25,  // 184: idempotency.ledger.v1.AdminService.SummarizeEntries:output_type -> idempotency.ledger.v1.SummarizeEntriesResponse
+	22,  // 185: idempotency.ledger.v1.AdminService.GroupEntries:output_type -> idempotency.ledger.v1.GroupEntriesResponse
+	30,  // 186: idempotency.ledger.v1.AdminService.RedriveEntry:output_type -> idempotency.ledger.v1.RedriveEntryResponse
+	32,  // 187: idempotency.ledger.v1.AdminService.ParkEntry:output_type -> idempotency.ledger.v1.ParkEntryResponse
+	34,  // 188: idempotency.ledger.v1.AdminService.ResolveEntry:output_type -> idempotency.ledger.v1.ResolveEntryResponse
+	36,  // 189: idempotency.ledger.v1.AdminService.DeleteEntry:output_type -> idempotency.ledger.v1.DeleteEntryResponse
+	38,  // 190: idempotency.ledger.v1.AdminService.RedriveEntries:output_type -> idempotency.ledger.v1.RedriveEntriesResponse
+	41,  // 191: idempotency.ledger.v1.AdminService.ParkEntries:output_type -> idempotency.ledger.v1.ParkEntriesResponse
+	43,  // 192: idempotency.ledger.v1.AdminService.ResolveEntries:output_type -> idempotency.ledger.v1.ResolveEntriesResponse
+	47,  // 193: idempotency.ledger.v1.AdminService.ImportEntries:output_type -> idempotency.ledger.v1.ImportEntriesResponse
+	51,  // 194: idempotency.ledger.v1.AdminService.ReconcileEntries:output_type -> idempotency.ledger.v1.ReconcileEntriesResponse
+	61,  // 195: idempotency.ledger.v1.AdminService.GetPolicy:output_type -> idempotency.ledger.v1.GetPolicyResponse
+	63,  // 196: idempotency.ledger.v1.AdminService.ListPolicies:output_type -> idempotency.ledger.v1.ListPoliciesResponse
+	65,  // 197: idempotency.ledger.v1.AdminService.SetPolicy:output_type -> idempotency.ledger.v1.SetPolicyResponse
+	68,  // 198: idempotency.ledger.v1.AdminService.DeletePolicy:output_type -> idempotency.ledger.v1.DeletePolicyResponse
+	71,  // 199: idempotency.ledger.v1.AdminService.ListPolicyVersions:output_type -> idempotency.ledger.v1.ListPolicyVersionsResponse
+	56,  // 200: idempotency.ledger.v1.AdminService.ListAuditEvents:output_type -> idempotency.ledger.v1.ListAuditEventsResponse
+	73,  // 201: idempotency.ledger.v1.AdminService.GetRetentionStatus:output_type -> idempotency.ledger.v1.GetRetentionStatusResponse
+	79,  // 202: idempotency.ledger.v1.AdminService.CreateReplayRun:output_type -> idempotency.ledger.v1.CreateReplayRunResponse
+	81,  // 203: idempotency.ledger.v1.AdminService.CloseReplayRun:output_type -> idempotency.ledger.v1.CloseReplayRunResponse
+	83,  // 204: idempotency.ledger.v1.AdminService.ListReplayRuns:output_type -> idempotency.ledger.v1.ListReplayRunsResponse
+	86,  // 205: idempotency.ledger.v1.AdminService.HoldConsumers:output_type -> idempotency.ledger.v1.HoldConsumersResponse
+	88,  // 206: idempotency.ledger.v1.AdminService.ResumeConsumers:output_type -> idempotency.ledger.v1.ResumeConsumersResponse
+	90,  // 207: idempotency.ledger.v1.AdminService.ListHolds:output_type -> idempotency.ledger.v1.ListHoldsResponse
+	76,  // 208: idempotency.ledger.v1.AdminService.RaiseTokenOffset:output_type -> idempotency.ledger.v1.RaiseTokenOffsetResponse
+	181, // [181:209] is the sub-list for method output_type
+	153, // [153:181] is the sub-list for method input_type
+	153, // [153:153] is the sub-list for extension type_name
+	153, // [153:153] is the sub-list for extension extendee
+	0,   // [0:153] is the sub-list for field type_name
 }
 
 func init() { file_idempotency_ledger_v1_admin_proto_init() }

@@ -46,6 +46,9 @@ pub(super) struct Filter {
     /// Only entries that were parked at most this long ago, and still are
     #[arg(long, value_name = "DURATION")]
     parked_since: Option<DurationArg>,
+    /// Only entries whose message the inbox keeps
+    #[arg(long)]
+    kept: bool,
     /// Entries of this replay run, not live ones
     #[arg(long, value_name = "RUN")]
     pub(super) replay_run: Option<String>,
@@ -63,7 +66,8 @@ impl Filter {
         admin: &mut Admin,
         consumer: &str,
     ) -> Result<(), Problem> {
-        if self.owner.is_none() && self.error_contains.is_none() && self.parked_since.is_none() {
+        let is_old = self.owner.is_none() && self.error_contains.is_none() && self.parked_since.is_none();
+        if is_old && !self.kept {
             return Ok(());
         }
         let filter = Some(proto::EntryFilter {
@@ -74,8 +78,8 @@ impl Filter {
         let asked = client.request(proto::GroupEntriesRequest { filter, maximum: 1 });
         match admin.group_entries(asked).await {
             Err(status) if status.code() == tonic::Code::Unimplemented => {
-                let text = "the server is older than this command line, and does not know --owner, --error-contains and \
-                            --parked-since: it would ignore them";
+                let text = "the server is older than this command line, and does not know --owner, --error-contains, \
+                            --parked-since and --kept: it would ignore them";
                 Err(Problem::failed(text).next("leave them out, or ask a server of this version"))
             }
             // Whatever else is wrong is reported by the call itself.
@@ -98,6 +102,7 @@ impl Filter {
             owner: self.owner.clone().unwrap_or_default(),
             error_contains: self.error_contains.clone().unwrap_or_default(),
             parked_max_age: self.parked_since.map(|age| duration(age.into())),
+            inbox: if self.kept { proto::MessageState::Kept.into() } else { 0 },
         }
     }
 }

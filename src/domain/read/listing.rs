@@ -28,6 +28,8 @@ pub struct EntryFilter {
     pub error: String,
     /// Only entries that are parked since this instant or later.
     pub parked_from: Option<StoreTime>,
+    /// Only with a message in this state: a number of `MessageState`. `None` for all.
+    pub message_state: Option<i16>,
     /// Only created at this instant or later.
     pub created_from: StoreTime,
     /// Only created at this instant or before.
@@ -50,6 +52,7 @@ impl EntryFilter {
             owner: String::new(),
             error: String::new(),
             parked_from: None,
+            message_state: None,
             created_from: StoreTime(0),
             created_until: StoreTime::MAX,
         }

@@ -281,6 +281,9 @@ fn asked(filter: &EntryFilter, ages: Ages, (name, value): More) -> String {
             asked[name] = text.as_str().into();
         }
     }
+    if let Some(state) = filter.message_state {
+        asked["inbox"] = state.into();
+    }
     if let Some(age) = ages.parked_max {
         asked["parked_max_age_us"] = age.micros().into();
     }

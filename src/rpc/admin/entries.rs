@@ -98,6 +98,9 @@ pub(super) fn filter(
         }
     }
     fields.replay_run("filter.replay_run", &asked.replay_run);
+    if proto::MessageState::try_from(asked.inbox).is_err() {
+        fields.wrong("filter.inbox", format!("is {}, which this server does not know", asked.inbox));
+    }
     let min = age(fields, "filter.min_age", asked.min_age.as_ref());
     let max = age(fields, "filter.max_age", asked.max_age.as_ref());
     let parked_max = age(fields, "filter.parked_max_age", asked.parked_max_age.as_ref());
@@ -116,6 +119,7 @@ pub(super) fn filter(
         replay_run: asked.replay_run,
         owner: asked.owner,
         error: asked.error_contains,
+        message_state: i16::try_from(asked.inbox).ok().filter(|state| *state != 0),
         ..EntryFilter::of(&asked.consumer)
     };
     (filter, Ages { min, max, parked_max })

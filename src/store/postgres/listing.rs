@@ -45,7 +45,8 @@ macro_rules! fits {
            AND ($13 = '' OR e.owner = $13) AND ($14 = '' OR strpos(e.last_error, $14) > 0)
            AND ($15::bigint IS NULL OR e.state = ",
             number!(PARKED),
-            " AND coalesce(e.parked_at, e.updated_at, e.granted_at, e.created_at) >= $15) AS fits"
+            " AND coalesce(e.parked_at, e.updated_at, e.granted_at, e.created_at) >= $15)
+           AND ($16::smallint IS NULL OR e.body = $16) AS fits"
         )
     };
 }
@@ -238,7 +239,8 @@ impl PgSession {
             .bind(query::look_at(listing))
             .bind(filter.owner.clone())
             .bind(filter.error.clone())
-            .bind(filter.parked_from.map(StoreTime::micros));
+            .bind(filter.parked_from.map(StoreTime::micros))
+            .bind(filter.message_state);
         let mut rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let first = rows.first().ok_or_else(super::no_meta)?;
         let reading = self.reading(first, mark)?;

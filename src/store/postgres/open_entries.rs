@@ -102,7 +102,8 @@ impl PgSession {
             .bind(i64::try_from(range.limit).unwrap_or(i64::MAX))
             .bind(filter.owner.clone())
             .bind(filter.error.clone())
-            .bind(filter.parked_from.map(StoreTime::micros));
+            .bind(filter.parked_from.map(StoreTime::micros))
+            .bind(filter.message_state);
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {

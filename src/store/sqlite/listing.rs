@@ -39,7 +39,8 @@ SELECT e.key, e.created_at,
        AND (?13 = '' OR e.owner = ?13) AND (?14 = '' OR instr(e.last_error, ?14) > 0)
        AND (?15 IS NULL OR (e.state = ",
             number!(PARKED),
-            " AND coalesce(e.parked_at, e.updated_at, e.granted_at, e.created_at) >= ?15)) AS fits",
+            " AND coalesce(e.parked_at, e.updated_at, e.granted_at, e.created_at) >= ?15))
+       AND (?16 IS NULL OR e.body = ?16) AS fits",
             $more,
             "
 FROM consumers c CROSS JOIN entries e",
@@ -63,7 +64,7 @@ ORDER BY e.created_at ",
 pub(super) const OPEN_ROWS: &str = scan!(
     "open_rows",
     "",
-    " AND e.attention = ?16",
+    " AND e.attention = ?17",
     "<",
     "DESC",
     ", coalesce(e.cause, 0) AS cause, substr(coalesce(substr(e.last_error, 1, instr(e.last_error || char(10), char(10)) - 1),
@@ -76,9 +77,9 @@ pub(super) const LIST_DOUBLED_OLDEST: &str =
     scan!("list_doubled_oldest", " INDEXED BY entries_doubled", " AND e.doubled IS NOT NULL", ">", "ASC");
 pub(super) const LIST_DOUBLED_NEWEST: &str =
     scan!("list_doubled_newest", " INDEXED BY entries_doubled", " AND e.doubled IS NOT NULL", "<", "DESC");
-pub(super) const LIST_OPEN_OLDEST: &str = scan!("list_open_oldest", "", " AND e.attention = ?16", ">", "ASC");
+pub(super) const LIST_OPEN_OLDEST: &str = scan!("list_open_oldest", "", " AND e.attention = ?17", ">", "ASC");
 pub(super) const LIST_OPEN_NEWEST: &str =
-    scan!("list_open_newest", "", " AND e.attention = ?16", "<", "DESC");
+    scan!("list_open_newest", "", " AND e.attention = ?17", "<", "DESC");
 
 pub(super) async fn list(
     connection: &mut SqliteConnection,
@@ -183,6 +184,7 @@ pub(super) fn filtered(
         .bind(filter.owner)
         .bind(filter.error)
         .bind(filter.parked_from.map(StoreTime::micros))
+        .bind(filter.message_state)
 }
 
 /// Numbers as a text with each between two commas; empty without numbers.

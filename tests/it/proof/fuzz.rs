@@ -135,6 +135,7 @@ async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         owner: "worker".into(),
         error_contains: "poison".into(),
         parked_max_age: second,
+        inbox: proto::MessageState::Kept.into(),
         ..Default::default()
     };
     let group = proto::GroupEntriesRequest { filter: Some(parked.clone()), maximum: 3 };

@@ -47,7 +47,7 @@ async fn what_operators_ask_touches_2000_pages_at_most() {
 
 async fn beyond(connection: &mut PgConnection) -> Vec<String> {
     let list = |consumer, from, filter, looks| {
-        format!("'name-{consumer}', {from}, {EVER}, {filter}, 100, {looks}, '', '', NULL")
+        format!("'name-{consumer}', {from}, {EVER}, {filter}, 100, {looks}, '', '', NULL, NULL")
     };
     let case = |name, statement, arguments| Case { name, statement, arguments, bound: PAGES_MAX };
     let (no_id, late) = ("NULL, 'no such', '{}', '{}', false", "NULL, '', '{2}', '{}', true");
@@ -71,12 +71,12 @@ async fn beyond(connection: &mut PgConnection) -> Vec<String> {
         case(
             "groups",
             "open_rows",
-            format!("'name-1', {FROM_THE_END}, {EVER}, {claims}, 2, 1000, '', '', NULL"),
+            format!("'name-1', {FROM_THE_END}, {EVER}, {claims}, 2, 1000, '', '', NULL, NULL"),
         ),
         case(
             "expired groups",
             "open_rows",
-            format!("'name-1', {FROM_THE_END}, {EVER}, {late}, 2, 1000, '', '', NULL"),
+            format!("'name-1', {FROM_THE_END}, {EVER}, {late}, 2, 1000, '', '', NULL, NULL"),
         ),
         case("open consumers", "open_consumers", "'', '{1,2,3,5,6}', 100".to_owned()),
         case("open consumers, which none is", "open_consumers", "'', '{6}', 100".to_owned()),

@@ -203,7 +203,7 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
     let list = |from: &str, states: &str| {
         format!(
             "'name-1', {from}, 0, 9223372036854775807, NULL, '', '{states}', '{{}}', false, {BATCH}, {BATCH}, \
-             '', '', NULL"
+             '', '', NULL, NULL"
         )
     };
     let first = "-9223372036854775808, '00000000-0000-0000-0000-000000000000'";
@@ -256,7 +256,7 @@ async fn cases(connection: &mut PgConnection) -> Vec<Case> {
             By::ConditionPlannedAnew,
             20,
             format!(
-                "'name-1', {last}, 0, 9223372036854775807, NULL, '', '{{6}}', '{{}}', false, 6, {BATCH}, '', '', NULL"
+                "'name-1', {last}, 0, 9223372036854775807, NULL, '', '{{6}}', '{{}}', false, 6, {BATCH}, '', '', NULL, NULL"
             ),
         ),
         case("open_consumers", By::ConditionPlannedAnew, 20, format!("'', '{{6}}', {BATCH}")),

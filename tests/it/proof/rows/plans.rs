@@ -94,10 +94,12 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
     let (one_key, one_version) = (one.get::<String, _>("key"), one.get::<i64, _>("version"));
     let name = consumer(random);
     // Without a filter a page's worth is looked at, with one up to 1,000 entries: as `Listing::look_at` has it.
-    let list =
-        |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 100, '', '', NULL");
-    let filtered =
-        |from: &str, filter: &str| format!("'{name}', {from}, {EVER}, {filter}, 100, 1000, '', '', NULL");
+    let list = |from: &str, filter: &str| {
+        format!("'{name}', {from}, {EVER}, {filter}, 100, 100, '', '', NULL, NULL")
+    };
+    let filtered = |from: &str, filter: &str| {
+        format!("'{name}', {from}, {EVER}, {filter}, 100, 1000, '', '', NULL, NULL")
+    };
     let marked = "NULL, '', '{6}', '{}', false";
     let case = |name, statement, arguments, bound| Case { name, statement, arguments, bound };
     vec![
@@ -125,7 +127,7 @@ async fn cases(connection: &mut PgConnection, random: &mut Random) -> Vec<Case> 
         case(
             "groups",
             "open_rows",
-            format!("'{name}', {FROM_THE_END}, {EVER}, {marked}, 6, 1000, '', '', NULL"),
+            format!("'{name}', {FROM_THE_END}, {EVER}, {marked}, 6, 1000, '', '', NULL, NULL"),
             2_000,
         ),
         case("open consumers", "open_consumers", "'', '{1,2,3,5,6}', 100".to_owned(), 2_000),

@@ -281,7 +281,7 @@ class GetMessageResponse(_message.Message):
     def __init__(self, message: _Optional[_Union[_ledger_pb2.Message, _Mapping]] = ..., stored_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class EntryFilter(_message.Message):
-    __slots__ = ("consumer", "source", "id_prefix", "states", "causes", "expired", "min_age", "max_age", "replay_run", "doubled", "owner", "error_contains", "parked_max_age")
+    __slots__ = ("consumer", "source", "id_prefix", "states", "causes", "expired", "min_age", "max_age", "replay_run", "doubled", "owner", "error_contains", "parked_max_age", "inbox")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +295,7 @@ class EntryFilter(_message.Message):
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ERROR_CONTAINS_FIELD_NUMBER: _ClassVar[int]
     PARKED_MAX_AGE_FIELD_NUMBER: _ClassVar[int]
+    INBOX_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     source: str
     id_prefix: str
@@ -308,7 +309,8 @@ class EntryFilter(_message.Message):
     owner: str
     error_contains: str
     parked_max_age: _duration_pb2.Duration
-    def __init__(self, consumer: _Optional[str] = ..., source: _Optional[str] = ..., id_prefix: _Optional[str] = ..., states: _Optional[_Iterable[_Union[_ledger_pb2.EntryState, str]]] = ..., causes: _Optional[_Iterable[_Union[_ledger_pb2.ParkCause, str]]] = ..., expired: bool = ..., min_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., replay_run: _Optional[str] = ..., doubled: bool = ..., owner: _Optional[str] = ..., error_contains: _Optional[str] = ..., parked_max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    inbox: MessageState
+    def __init__(self, consumer: _Optional[str] = ..., source: _Optional[str] = ..., id_prefix: _Optional[str] = ..., states: _Optional[_Iterable[_Union[_ledger_pb2.EntryState, str]]] = ..., causes: _Optional[_Iterable[_Union[_ledger_pb2.ParkCause, str]]] = ..., expired: bool = ..., min_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., replay_run: _Optional[str] = ..., doubled: bool = ..., owner: _Optional[str] = ..., error_contains: _Optional[str] = ..., parked_max_age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., inbox: _Optional[_Union[MessageState, str]] = ...) -> None: ...
 
 class ListEntriesRequest(_message.Message):
     __slots__ = ("filter", "order", "page_size", "page_token")
