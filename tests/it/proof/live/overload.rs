@@ -44,6 +44,7 @@ const IMMEDIATELY: f64 = 99.0;
 /// arrive together as the queue has room for, beyond its claims. It is repeated.
 const REFUSED_AFTER: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(250);
+const REPEATS: usize = 20;
 /// How often calls begin.
 const TICK: Duration = Duration::from_millis(5);
 const MEMORY_MAX_KIB: u64 = 256 * 1_024;
@@ -90,7 +91,7 @@ impl Load {
             seen.granted.fetch_add(1, Relaxed);
             let token = acquired(&answer).token;
             let done = proto::CompleteRequest { key: key("overload", &id), token, ..Default::default() };
-            loop {
+            for _ in 0..=REPEATS {
                 match client.complete(timely(done.clone())).await {
                     Ok(_) => drop(seen.completed.fetch_add(1, Relaxed)),
                     Err(status)
@@ -105,6 +106,7 @@ impl Load {
                 }
                 return;
             }
+            seen.other("complete: refused each time").await;
         }
     }
 
