@@ -214,6 +214,9 @@ async fn overload_costs_little_of_what_can_be_done() {
         if times > 1 {
             shares.push(done / peak);
         }
+        if !load.seen.others.lock().await.is_empty() {
+            break;
+        }
         memory = memory.max(server.resident_kib());
         steps.push(format!("{times} x {peak:.0}: {done:.0}"));
         run.progress((number as u64 + 1) * run.size / STEPS.len() as u64, format!("s; {}", steps.join(", ")));
