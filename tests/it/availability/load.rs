@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use idempotency_ledger::proto;
 use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
+use super::scene::passed;
 use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::timer::Timer;
 
 /// Pairs of claim and complete on keys of their own, by many clients, each after the other.
 pub(super) struct Load {
@@ -24,16 +26,30 @@ pub(super) struct Counted {
     over: AtomicBool,
     refused: std::sync::Mutex<BTreeMap<String, u64>>,
     /// The longest time without any answer that was OK.
-    last: std::sync::Mutex<Option<Instant>>,
-    gap: std::sync::Mutex<Duration>,
+    last: std::sync::Mutex<Option<Timer>>,
+    gap: std::sync::Mutex<Gap>,
+}
+
+/// How long no answer arrived.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Gap {
+    /// As a client saw it.
+    pub(super) seen: Duration,
+    /// As it counts against a bound.
+    pub(super) passed: Duration,
+}
+
+impl Gap {
+    pub(super) fn max(self, other: Gap) -> Gap {
+        Gap { seen: self.seen.max(other.seen), passed: self.passed.max(other.passed) }
+    }
 }
 
 impl Counted {
     pub(super) fn answered(&self) {
-        let now = Instant::now();
-        if let Some(last) = self.last.lock().unwrap().replace(now) {
+        if let Some(last) = self.last.lock().unwrap().replace(Timer::start()) {
             let mut gap = self.gap.lock().unwrap();
-            *gap = gap.max(now - last);
+            *gap = gap.max(Gap { seen: last.elapsed(), passed: passed(&last) });
         }
     }
 }
@@ -60,11 +76,11 @@ impl Load {
 
     /// From now on the longest gap counts.
     pub(super) fn watch_gaps(&self) {
-        *self.counted.last.lock().unwrap() = Some(Instant::now());
-        *self.counted.gap.lock().unwrap() = Duration::ZERO;
+        *self.counted.last.lock().unwrap() = Some(Timer::start());
+        *self.counted.gap.lock().unwrap() = Gap::default();
     }
 
-    pub(super) fn gap(&self) -> Duration {
+    pub(super) fn gap(&self) -> Gap {
         self.counted.answered();
         *self.counted.gap.lock().unwrap()
     }

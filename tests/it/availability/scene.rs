@@ -13,6 +13,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::harness::postgres::Cluster;
 use crate::harness::server::{Served, Setup, migrate_postgres, postgres_store};
 use crate::harness::switch::Switch;
+use crate::harness::timer::{self, Timer};
 use crate::proof::run::Run;
 
 /// Alone, rates are compared without the other harms beside them.
@@ -76,6 +77,18 @@ impl Scene {
         }
     }
 
+    /// Waits until the server has this number of sessions for claims.
+    pub(super) async fn has_sessions(&self, number: i64) {
+        let mut watcher = self.cluster.connect("postgres").await;
+        let until = Instant::now() + Duration::from_secs(60);
+        let sessions =
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idempotency-ledger claims'";
+        while sqlx::query_scalar::<_, i64>(sessions).fetch_one(&mut watcher).await.unwrap() != number {
+            assert!(Instant::now() < until, "the server does not have {number} sessions for claims");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// How many statements have waited for a row in vain.
     pub(super) fn statements_locked(&self) -> u32 {
         let text = self.served.scraped();
@@ -106,13 +119,28 @@ pub(super) fn alone() -> bool {
     std::env::var_os("LEDGER_PROOF_SIZE").is_some()
 }
 
-/// Of a time: the bar of a suite that runs alone, and the one next to other tests on a busy machine, which tells a fault still.
-pub(super) fn within(alone: Duration, busy: Duration) -> Duration {
-    if self::alone() { alone } else { busy }
+/// The time that a bound is compared with: next to other tests the machine's delays are no fault.
+pub(super) fn passed(timer: &Timer) -> Duration {
+    if alone() { timer.elapsed() } else { timer.took() }
 }
 
-/// Of a rate, in hundredths: the bar of a suite that runs alone. Next to other tests rates come and go by several times; where
-/// calls stall, nearly nothing is done.
+/// What the future returns, which must be ready within this time.
+pub(super) async fn within<T>(bound: Duration, what: &str, future: impl Future<Output = T>) -> T {
+    if alone() {
+        return tokio::time::timeout(bound, future)
+            .await
+            .unwrap_or_else(|_| panic!("{what}: not within {bound:?}"));
+    }
+    timer::within(bound, what, future).await
+}
+
+/// Of a rate, in hundredths: the bar of a suite that runs alone, halved next to other tests.
 pub(super) fn bar(alone: u64) -> u64 {
-    if self::alone() { alone } else { alone / 8 }
+    if self::alone() { alone } else { alone / 2 }
+}
+
+/// How often calm and harm are compared: other tests begin and end between the two, so next to them a rate that is too low is
+/// measured again. A fault lowers it each time.
+pub(super) fn rounds() -> usize {
+    if alone() { 1 } else { 5 }
 }

@@ -8,7 +8,6 @@ use futures_util::{Stream, StreamExt as _, stream};
 use idempotency_ledger::identity::Guard;
 use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::proto::{ImportEntriesRequest, RedriveEntriesRequest};
-use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic_types::StatusExt as _;
 
@@ -18,6 +17,7 @@ use crate::harness::details::refusal;
 use crate::harness::on_both_stores;
 use crate::harness::raw::channel_to;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::harness::timer::within;
 use crate::identity::{People, by};
 
 on_both_stores!(
@@ -51,15 +51,13 @@ impl Scene {
         AdminServiceClient::new(channel_to(&self.server.address().to_string()).await)
     }
 
-    /// An import, a bulk redrive and a dry run of another principal: without a place each would wait for streams that do not end
-    /// before the test.
+    /// An import, a bulk redrive and a dry run of another principal, each within a second.
     async fn others_work(&self, name: &str) {
         let mut admin = self.admin().await;
-        // Slow redrives, too, go on for longer.
-        let patience = Duration::from_secs(5);
+        let second = Duration::from_secs(1);
         let import = by(self.people.token("other"), stream::iter([part(name, vec![row(name)])]));
         let imported = async { admin.import_entries(import).await.unwrap().into_inner().message().await };
-        let stored = timeout(patience, imported).await.expect("an import has a place").unwrap().unwrap();
+        let stored = within(second, "an import", imported).await.unwrap().unwrap();
         assert_eq!(stored.stored, 1, "{stored:?}");
         for dry_run in [true, false] {
             let request = RedriveEntriesRequest { dry_run, maximum: 3, ..redrive(name) };
@@ -68,7 +66,7 @@ impl Scene {
                 let answers = admin.redrive_entries(request).await.unwrap().into_inner();
                 answers.map(|told| told.unwrap().redriven).collect::<Vec<_>>().await
             };
-            let redriven = timeout(patience, redriven).await.expect("a redrive has a place");
+            let redriven = within(second, "a redrive", redriven).await;
             assert_eq!(redriven.last(), Some(&3), "dry run: {dry_run}");
         }
     }
@@ -144,6 +142,6 @@ async fn open_streams_of_one_principal_are_bounded(kind: Kind) {
             tokio::task::yield_now().await;
         }
     };
-    drop(timeout(Duration::from_secs(60), again).await.expect("the room of streams that are gone"));
+    drop(within(Duration::from_secs(10), "the room of streams that are gone", again).await);
     scene.server.stop().await;
 }

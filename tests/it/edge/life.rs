@@ -1,7 +1,7 @@
 //! The life of a connection: too many of one address, one without a call, one that is old. No call is lost by it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
@@ -17,6 +17,7 @@ use super::{PREFACE, SETTINGS};
 use crate::harness::details::{acquired, claim, key, refusal};
 use crate::harness::raw;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::harness::timer::Timer;
 
 const CLOSED: &str = "idempotency_ledger_connections_closed_total";
 
@@ -85,7 +86,7 @@ async fn connections_beyond_those_of_an_address_are_closed_at_once() {
 async fn a_connection_without_a_call_ends_and_its_client_comes_back() {
     let idle_max = Some(Duration::from_millis(500));
     let mut server = server(ConnectionLimits { idle_max, ..ConnectionLimits::default() }).await;
-    let began = Instant::now();
+    let (began, timer) = (Instant::now(), Timer::start());
     let mut idle = connect(&server, "127.0.0.1").await;
     loop {
         let header = frame(&mut idle).await.expect("a GOAWAY comes before the end");
@@ -95,9 +96,11 @@ async fn a_connection_without_a_call_ends_and_its_client_comes_back() {
     }
     let told = began.elapsed();
     assert!(told > Duration::from_millis(450), "{told:?}");
+    timer.within(Duration::from_secs(3), "the GOAWAY of an idle connection");
     // It answers nothing: it is closed all the same.
     while frame(&mut idle).await.is_some() {}
     println!("told to go after {told:?}, closed after {:?}", began.elapsed());
+    timer.within(Duration::from_secs(15), "the end of an idle connection");
     // A client that was idle notices nothing.
     for round in 0..3 {
         let answer = server.client.claim(claim("c", &round.to_string())).await;
@@ -140,9 +143,19 @@ struct Told {
     /// Its library gave up before the call was sent: it never left the client.
     unsent: AtomicU64,
     lost: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Told {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
 }
 
 const AGES: Duration = Duration::from_secs(8);
+/// Of eight clients over seven ages.
+const AGED: f64 = 40.0;
+const ANSWERED: u64 = 1_000;
 
 async fn aging() -> TestServer {
     let age_max = Some(Duration::from_secs(1));
@@ -150,24 +163,34 @@ async fn aging() -> TestServer {
         .await
 }
 
+/// Lets the clients call for several ages; where the machine delays them, for as much longer as they need.
+async fn several_ages(server: &TestServer, told: &Told) {
+    let timer = Timer::start();
+    tokio::time::sleep(AGES).await;
+    let few = || closed(server, "age") < AGED || told.answered.load(Ordering::SeqCst) <= ANSWERED;
+    while few() && timer.took() < AGES {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    told.over.store(true, Ordering::SeqCst);
+}
+
 fn nothing_was_lost(server: &TestServer, told: &Told) {
     let aged = closed(server, "age");
     println!("{aged} connections ended by their age: {told:?}");
-    // 8 clients over 7 ages; on a busy machine an age lasts longer.
-    assert!(aged >= 8.0, "each client saw several ages: {aged}");
+    assert!(aged >= AGED, "each client saw several ages: {aged}");
     assert_eq!(told.lost.load(Ordering::SeqCst), 0, "{told:?}");
-    assert!(told.answered.load(Ordering::SeqCst) > 100, "{told:?}");
+    assert!(told.answered.load(Ordering::SeqCst) > ANSWERED, "{told:?}");
 }
 
 /// One connection after the other: it takes the next as soon as it knows that one ends, as clients of gRPC do.
-async fn calls_on_raw_connections(address: String, task: u32, until: Instant, told: Arc<Told>) {
+async fn calls_on_raw_connections(address: String, task: u32, told: Arc<Told>) {
     let mut number = 0_u64;
-    while Instant::now() < until {
+    while !told.is_over() {
         let stream = TcpStream::connect(&address).await.unwrap();
         let (send, connection) = h2::client::handshake(stream).await.unwrap();
         let driving = tokio::spawn(connection);
         let mut waiting = JoinSet::new();
-        while Instant::now() < until {
+        while !told.is_over() {
             let Ok(mut send) = send.clone().ready().await else { break };
             number += 1;
             let message = claim("c", &format!("raw {task}-{number}"));
@@ -200,12 +223,13 @@ async fn calls_on_raw_connections(address: String, task: u32, until: Instant, to
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_lost_over_several_ages() {
     let server = aging().await;
-    let (told, until) = (Arc::new(Told::default()), Instant::now() + AGES);
+    let told = Arc::new(Told::default());
     let mut callers = JoinSet::new();
     for task in 0..8 {
         let address = server.address().to_string();
-        callers.spawn(calls_on_raw_connections(address, task, until, Arc::clone(&told)));
+        callers.spawn(calls_on_raw_connections(address, task, Arc::clone(&told)));
     }
+    several_ages(&server, &told).await;
     callers.join_all().await;
     nothing_was_lost(&server, &told);
     server.stop().await;
@@ -216,7 +240,7 @@ async fn no_call_is_lost_over_several_ages() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_repeats_what_has_no_reason_sees_no_failed_call_over_several_ages() {
     let server = aging().await;
-    let (told, until) = (Arc::new(Told::default()), Instant::now() + AGES);
+    let told = Arc::new(Told::default());
     let mut callers = JoinSet::new();
     for connection in 0..8 {
         let client = LedgerServiceClient::new(raw::channel(&server).await);
@@ -224,7 +248,7 @@ async fn a_client_that_repeats_what_has_no_reason_sees_no_failed_call_over_sever
             let (mut client, told) = (client.clone(), Arc::clone(&told));
             callers.spawn(async move {
                 let mut number = 0_u64;
-                while Instant::now() < until {
+                while !told.is_over() {
                     number += 1;
                     let request = claim("c", &format!("{connection}-{task}-{number}"));
                     let mut tries = 0;
@@ -243,6 +267,7 @@ async fn a_client_that_repeats_what_has_no_reason_sees_no_failed_call_over_sever
             });
         }
     }
+    several_ages(&server, &told).await;
     callers.join_all().await;
     nothing_was_lost(&server, &told);
     server.stop().await;
@@ -263,7 +288,7 @@ async fn a_stream_ends_after_its_grace_and_goes_on_with_another_connection() {
     let limits =
         ConnectionLimits { age_max, age_grace: Duration::from_secs(1), ..ConnectionLimits::default() };
     let mut server = server(limits).await;
-    let began = Instant::now();
+    let (began, timer) = (Instant::now(), Timer::start());
     // Far more than it takes until the end.
     let slowly = stream::iter(0_u32..200).then(|number| async move {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -280,8 +305,8 @@ async fn a_stream_ends_after_its_grace_and_goes_on_with_another_connection() {
     let (took, refused) = (began.elapsed(), refusal(&ended));
     println!("{stored} entries were stored before it ended after {took:?}: {}", ended.message());
     assert_eq!((refused.reason.as_str(), refused.advice.as_str()), ("DRAINING", "RETRY_LATER"));
-    // Its stream would have gone on for twenty seconds.
-    assert!((Duration::from_millis(1_800)..Duration::from_secs(18)).contains(&took), "{took:?}");
+    assert!(took > Duration::from_millis(1_800), "{took:?}");
+    timer.within(Duration::from_secs(6), "the end of a stream");
     // What was answered is stored, and the next message goes on from there.
     let from = u32::try_from(stored).unwrap();
     let parts = vec![part(0..from), part(from..from + 20)];

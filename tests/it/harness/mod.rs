@@ -24,6 +24,7 @@ mod shifted;
 pub(crate) mod signals;
 pub(crate) mod standby;
 pub(crate) mod switch;
+pub(crate) mod timer;
 
 /// Stamps each case once per store, so that a failure is named singly.
 macro_rules! on_both_stores {

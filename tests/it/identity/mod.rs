@@ -77,12 +77,14 @@ pub(crate) fn by<T>(token: &str, message: T) -> Request<T> {
     with(Request::new(message), "authorization", &format!("Bearer {token}"))
 }
 
+/// Instead of a reason: the client library has ended the call after its deadline, before an answer of the server arrived. It says
+/// neither that the call was refused nor that it was allowed.
+pub(super) const NO_ANSWER: &str = "NO_ANSWER";
+
 /// Why a call was refused; empty: it was not.
 pub(super) fn why<T>(answer: Result<Response<T>, Status>) -> String {
-    // A client library ends a call by itself a moment after its deadline: on a busy machine before the server's answer arrives.
     let in_time = |status: &Status| status.message() != "Timeout expired";
-    let why =
-        |status: Status| if in_time(&status) { refusal(&status).reason } else { "NO_ANSWER".to_owned() };
+    let why = |status: Status| if in_time(&status) { refusal(&status).reason } else { NO_ANSWER.to_owned() };
     answer.err().map_or(String::new(), why)
 }
 

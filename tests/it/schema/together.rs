@@ -8,6 +8,7 @@ use sqlx::{Connection as _, Row as _};
 
 use super::{ended, migrate, run};
 use crate::harness::postgres as pg;
+use crate::harness::timer::Timer;
 use crate::process::{BINARY, sqlite};
 
 const AT_ONCE: usize = 4;
@@ -113,6 +114,7 @@ async fn whoever_waits_for_another_is_idle_and_gives_up_in_time() {
         ..MigrationPace::default()
     };
     let store = crate::harness::server::postgres_store(&pg::shared().url(&database));
+    let timer = Timer::start();
     let waiting = tokio::spawn(async move { store.migrate_by(&POSTGRES, pace).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     let active = sqlx::query_scalar::<_, i64>(
@@ -122,6 +124,8 @@ async fn whoever_waits_for_another_is_idle_and_gives_up_in_time() {
     assert_eq!(active.fetch_one(&mut other).await.unwrap(), 0, "it waits within a statement");
     let said = waiting.await.unwrap().unwrap_err().to_string();
     assert!(said.contains("another `migrate`"), "{said}");
+    // It waits for one second.
+    timer.within(Duration::from_secs(5), "the end of a migration that waits for another");
 }
 
 /// A transaction that is left open with a lock on `meta` keeps `migrate --accept-clock` for 5 s, and not for ever.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use idempotency_ledger::proto::{self, ledger_service_client::LedgerServiceClient};
 use tonic::transport::Channel;
@@ -11,6 +11,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use super::{cluster, end_sessions, grant, mount, tells};
 use crate::harness::details::{acquired, claim, refusal};
 use crate::harness::postgres::free_port;
+use crate::harness::timer::Timer;
 use crate::process::{BINARY, Server, sqlite};
 
 /// A server whose settings are these, and its log.
@@ -27,15 +28,31 @@ async fn served(folder: &Path, settings: &[&str]) -> Server {
     server
 }
 
-/// The first answer to a claim: a server is healthy by its heartbeat, and its sessions for claims come a moment later.
-async fn claims_again(client: &mut LedgerServiceClient<Channel>, id: &str) -> proto::ClaimResponse {
-    let until = Instant::now() + Duration::from_secs(60);
+/// How long the machine must have delayed a server that reports SERVING before it has a session for claims: it opens one after
+/// the first heartbeat that is answered, and reports SERVING after the second one, a second later.
+const NO_SESSION: Duration = Duration::from_millis(500);
+
+/// Waits until the server reports SERVING, and claims. The first claim must be answered: by section 3 of the contract, sessions
+/// work while the server reports SERVING.
+async fn claims_again(
+    server: &Server,
+    client: &mut LedgerServiceClient<Channel>,
+    id: &str,
+) -> proto::ClaimResponse {
+    let timer = Timer::start();
+    server.becomes(ServingStatus::Serving).await;
+    let serving = Timer::start();
     loop {
         match client.claim(claim("c", id)).await {
             Ok(answer) => return answer.into_inner(),
             Err(status) => {
                 assert_eq!(refusal(&status).reason, "STORE_UNAVAILABLE", "{status:?}");
-                assert!(Instant::now() < until, "{status:?}");
+                let delayed = timer.delayed();
+                assert!(
+                    delayed >= NO_SESSION,
+                    "refused while SERVING, after delays of {delayed:?}: {status:?}"
+                );
+                serving.within(Duration::from_secs(6), "the first session for claims");
             }
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -72,8 +89,7 @@ async fn a_rotated_password_and_user_are_used_without_a_restart() {
     server.becomes(ServingStatus::NotServing).await;
     tells(&log, &["password authentication failed"]).await;
     mount(&secrets, "password", "second\n");
-    server.becomes(ServingStatus::Serving).await;
-    acquired(&claims_again(&mut client, "3").await);
+    acquired(&claims_again(&server, &mut client, "3").await);
     // A secret that is not there is no reason to end.
     std::fs::remove_file(&password).unwrap();
     end_sessions(&cluster).await;
@@ -86,8 +102,7 @@ async fn a_rotated_password_and_user_are_used_without_a_restart() {
     grant(&cluster, "next");
     mount(&secrets, "user", "next");
     mount(&secrets, "password", "third");
-    server.becomes(ServingStatus::Serving).await;
-    acquired(&claims_again(&mut client, "5").await);
+    acquired(&claims_again(&server, &mut client, "5").await);
     let mut connection = cluster.connect("postgres").await;
     let users: Vec<String> = sqlx::query_scalar(
         "SELECT DISTINCT usename::text FROM pg_stat_activity WHERE application_name LIKE 'idempotency-ledger %'",
@@ -111,8 +126,7 @@ async fn a_rotated_url_changes_who_connects_and_not_whereto() {
     mount(folder.path(), "url", &format!("postgres://app:second@127.0.0.1:{}/other", free_port()));
     end_sessions(&cluster).await;
     tells(&folder.path().join("log"), &["database_url_file names other servers"]).await;
-    server.becomes(ServingStatus::Serving).await;
-    let known = claims_again(&mut client, "1").await;
+    let known = claims_again(&server, &mut client, "1").await;
     assert!(matches!(known.verdict, Some(proto::claim_response::Verdict::InProgress(_))));
 }
 

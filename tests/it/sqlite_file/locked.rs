@@ -1,6 +1,6 @@
 //! Another process writes the file.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotency_ledger::proto;
@@ -9,15 +9,20 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
 use super::{Logged, complete, unavailable};
 use crate::harness::details::{claim, refusal};
+use crate::harness::timer::Timer;
 use crate::holds::hold;
 use crate::process::sqlite;
 
-/// How long a call may wait, whatever its deadline is: the two seconds that the server waits, and what a busy machine adds. One
-/// after the other the calls would wait for longer.
-const REFUSED_WITHIN: Duration = Duration::from_secs(9);
-/// How long six changes may wait together: a tenth of a second each, which is two seconds each for a process that is not known,
-/// and what a busy machine adds.
-const CHANGES_WITHIN: Duration = Duration::from_secs(10);
+/// How long a call may wait, whatever its deadline is: the two seconds that the server waits, and some time for the answer.
+const REFUSED_WITHIN: Duration = Duration::from_millis(2_900);
+/// How long six changes may wait together: a tenth of a second each, since the foreign writer is known by then. Two seconds each
+/// would be twelve.
+const CHANGES_WITHIN: Duration = Duration::from_secs(6);
+/// In which time the server works again after the foreign writer has let go.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(10);
+/// How long the machine must have delayed a call whose statement is given up before the file's lock is: after three seconds, not
+/// two.
+const GIVEN_UP: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
@@ -34,19 +39,18 @@ async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
         tokio::spawn(async move {
             // Some come while the others, or the heartbeat, wait already.
             tokio::time::sleep(Duration::from_millis(300 * number)).await;
-            let (begun, mut request) =
-                (Instant::now(), tonic::Request::new(claim("c", &format!("new-{number}"))));
+            let (timer, mut request) =
+                (Timer::start(), tonic::Request::new(claim("c", &format!("new-{number}"))));
             request.set_timeout(Duration::from_secs(20));
             let refused = client.claim(request).await.unwrap_err();
-            (begun.elapsed(), refused)
+            timer.within(REFUSED_WITHIN, "a refusal");
+            (timer.delayed(), refused)
         })
     });
     let mut said = 0;
     for wait in waits.collect::<Vec<_>>() {
-        let (waited, refused) = wait.await.unwrap();
-        assert!(waited < REFUSED_WITHIN, "{waited:?}");
-        // On a busy machine a statement may be given up before the file's lock is.
-        if refusal(&refused).reason == "OUTCOME_UNKNOWN" {
+        let (delayed, refused) = wait.await.unwrap();
+        if delayed >= GIVEN_UP && refusal(&refused).reason == "OUTCOME_UNKNOWN" {
             continue;
         }
         unavailable(&refused);
@@ -55,7 +59,7 @@ async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
     }
     assert!(said > 0, "no call was refused in time");
     // Changes wait for the one writer one after the other: once the other process is known, each of them waits briefly.
-    let begun = Instant::now();
+    let timer = Timer::start();
     let changes = (0..6).map(|number| {
         let mut admin = admin.clone();
         async move { admin.hold_consumers(hold(&format!("held-{number}"))).await.unwrap_err() }
@@ -63,11 +67,11 @@ async fn a_foreign_writer_is_refused_to_callers_within_two_seconds() {
     for refused in join_all(changes).await {
         unavailable(&refused);
     }
-    assert!(begun.elapsed() < CHANGES_WITHIN, "{:?}", begun.elapsed());
+    timer.within(CHANGES_WITHIN, "six changes");
     foreign.execute("ROLLBACK").await.unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
+    let timer = Timer::start();
     while client.claim(claim("c", "after")).await.is_err() {
-        assert!(Instant::now() < until, "the server does not recover");
+        timer.within(RECOVERS_WITHIN, "the server's recovery");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // Nothing of what was refused was applied.

@@ -15,6 +15,7 @@ use super::{complete, ended, fail, held, until_waiting, waits};
 use crate::harness::details::{acquired, completed};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::harness::timer::Timer;
 use crate::proof::run::Run;
 
 on_both_stores!(
@@ -111,7 +112,7 @@ async fn waiters_are_let_go_within_a_second_when_the_server_drains(kind: Kind) {
         send(&server, (part..end).map(|number| (number % keys).to_string()), &tell).await;
         until_waiting(&server, end).await;
     }
-    let (since, (ran, waited)) = (Instant::now(), times());
+    let (since, timer, (ran, waited)) = (Instant::now(), Timer::start(), times());
     let stopped = tokio::spawn(server.stop());
     let (mut millis, mut spread) = (0, [0_usize; 10]);
     for _ in 0..calls {
@@ -122,11 +123,12 @@ async fn waiters_are_let_go_within_a_second_when_the_server_drains(kind: Kind) {
         assert!(again.seconds == 0 && again.nanos > 0 || again.seconds == 1 && again.nanos == 0, "{again:?}");
         spread[(again.nanos / 100_000_000) as usize] += 1;
     }
+    let delayed = timer.delayed().as_millis();
     let (ran, waited) = (times().0.saturating_sub(ran), times().1.saturating_sub(waited));
-    // On a busy machine a thread that is ready waits for a processor: that time is not the server's.
     assert!(
-        millis < 1_000 + u128::from(waited),
-        "{calls} calls were let go within {millis} ms; the threads ran {ran} ms, and waited {waited} ms for a processor"
+        millis < 1_000 + delayed,
+        "{calls} calls were let go within {millis} ms, of which the machine delayed {delayed} ms; the threads ran {ran} ms, and \
+         waited {waited} ms for a processor"
     );
     assert!(spread.iter().all(|part| *part > 0), "they do not come again together: {spread:?}");
     stopped.await.unwrap();
