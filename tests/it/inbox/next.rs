@@ -30,12 +30,12 @@ on_both_stores!(
     dropped_fingerprint_erases_the_message,
 );
 
-async fn entry(server: &mut TestServer, id: &str) -> proto::Entry {
+pub(super) async fn entry(server: &mut TestServer, id: &str) -> proto::Entry {
     let request = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
     server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap()
 }
 
-async fn complete(server: &mut TestServer, id: &str, token: i64) -> proto::CompleteResponse {
+pub(super) async fn complete(server: &mut TestServer, id: &str, token: i64) -> proto::CompleteResponse {
     let request = proto::CompleteRequest { key: key("c", id), token, ..Default::default() };
     server.client.complete(request).await.unwrap().into_inner()
 }
