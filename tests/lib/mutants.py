@@ -2590,6 +2590,43 @@ MUTANTS = [
     Mutant("IN22", "a deleted entry leaves its payload behind on SQLite", "inbox::store_table", [
         ("src/store/sqlite/operators.rs", "delete_message(connection, *key).await?;", "delete_message(connection, KeyHash::default().min(*key)).await?;"),
     ]),
+    Mutant("IN30", "a disabled policy or a hold refuses a Store", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "lacks(&store.fingerprint, store.occurred_at, policy).or_else(off)", "lacks(&store.fingerprint, store.occurred_at, policy)\n        .or_else(off)\n        .or_else(|| policy.holds_back().then(|| refusal_by(policy, Reason::ConsumerDisabled)))"),
+    ]),
+    Mutant("IN31", "with a full backlog a Store reads its entry before INBOX_OFF", "inbox::store_rules", [
+        ("src/ledger/inbox/store.rs", "if one.rounds > 0 || policy.doubt != Doubt::None {", "if one.rounds > 0 || policy.doubt != Doubt::None || self.may_be_full(key.consumer()) {"),
+    ]),
+    Mutant("IN32", "a clock that is behind refuses the message of an entry that exists", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "    if let Some(reason) = doubtful(policy).or(full) {", "    let behind = (context.clock_behind || context.clock_ahead).then_some(Reason::StoreClockBehind);\n    if let Some(reason) = doubtful(policy).or(behind).or(full) {"),
+    ]),
+    Mutant("IN33", "a full backlog takes the messages of entries that exist", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "let full = policy.backlog_full.then_some(Reason::BacklogFull);", "let full = (policy.backlog_full && entry.attempts == 0).then_some(Reason::BacklogFull);"),
+    ]),
+    Mutant("IN34", "a backlog_max_age of zero stores no message", "inbox::store_rules", [
+        ("src/ledger/inbox/backlog.rs", "policy.backlog_max_age > Span::ZERO && now.max(looked)", "now.max(looked)"),
+    ]),
+    Mutant("IN35", "the token of a stored entry completes it", "inbox::kept", [
+        ("src/domain/settle.rs", "        | ClosedBy::OperatorPark => true,\n", "        | ClosedBy::Store\n        | ClosedBy::OperatorPark => true,\n"),
+        ("src/domain/settle.rs", "ClosedBy::Operator | ClosedBy::Store => return Decision::read(Err(closed(entry))),", "ClosedBy::Operator => return Decision::read(Err(closed(entry))),"),
+    ]),
+    Mutant("IN36", "a message that was given up is never erased", "inbox::kept", [
+        ("src/domain/retention.rs", "State::FailedTerminal => retain_until(entry, policy),", "State::FailedTerminal => None,"),
+    ]),
+    Mutant("IN37", "an ignored fingerprint is pinned by a Store", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "if context.policy.fingerprint != FingerprintMode::Ignore && !is_pinned {", "if !is_pinned {"),
+    ]),
+    Mutant("IN38", "GetMessage shows a message that was erased, until the sweep", "inbox::kept", [
+        ("src/ledger/operators/message.rs", "entry.body == Some(Body::Kept))", "entry.body.is_some_and(|body| body == Body::Kept || body == Body::Erased))"),
+    ]),
+    Mutant("IN39", "a message may be kept for longer than its entry", "inbox::store_rules", [
+        ("src/domain/policy.rs", 'within("message_retention", self.message_retention, Span::ZERO, self.retention);', 'within("message_retention", self.message_retention, Span::ZERO, RETENTION_MAX);'),
+    ]),
+    Mutant("IN40", "a redriven message waits for its old back-off", "inbox::kept", [
+        ("src/domain/operate.rs", "    next.not_before = context.now;\n    next.effect_unknown |= entry.unsettled();", "    next.effect_unknown |= entry.unsettled();"),
+    ]),
+    Mutant("IN41", "a Store overwrites what was written since its look", "inbox::store_rules", [
+        ("src/store/postgres/inbox_statements.rs", "AND e.version = r.version - 1 AND r.now <= r.until", "AND e.version <= r.version AND r.now <= r.until"),
+    ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
