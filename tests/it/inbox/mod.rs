@@ -1,10 +1,13 @@
 //! The inbox: docs/contract.md, section 15, over the wire and on both stores.
 
 mod conservation;
+mod handouts;
 mod kept;
+mod log;
 mod next;
 mod store_rules;
 mod store_table;
+mod waits;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
