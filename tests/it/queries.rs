@@ -1,5 +1,6 @@
 //! Lists and counts: what fits a filter is shown once and in order, amid changes; open entries are counted exactly.
 
+mod everywhere;
 mod marks;
 mod open;
 mod summaries;
