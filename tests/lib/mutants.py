@@ -2627,6 +2627,59 @@ MUTANTS = [
     Mutant("IN41", "a Store overwrites what was written since its look", "inbox::store_rules", [
         ("src/store/postgres/inbox_statements.rs", "AND e.version = r.version - 1 AND r.now <= r.until", "AND e.version <= r.version AND r.now <= r.until"),
     ]),
+    Mutant("IN42", "a refused waiting call gives back a place that it never had", "inbox::waits", [
+        ("src/ledger/inbox/line.rs", "taken.then(|| Place { lines: self, consumer, principal })", "taken.then_some(Place { lines: self, consumer, principal })"),
+    ]),
+    Mutant("IN43", "messages are handed out with less than a second of the deadline left", "inbox::handouts", [
+        ("src/ledger/inbox/next.rs", "let until = ends.deadline.checked_sub(LEFT_MIN).unwrap_or(ends.deadline);", "let until = ends.deadline;"),
+    ]),
+    Mutant("IN44", "a call with little time left is answered as if the store were away", "inbox::handouts", [
+        ("src/ledger/inbox/next.rs", "        if Instant::now() >= until {\n            return Ok(nothing(None));\n        }\n", ""),
+    ]),
+    Mutant("IN45", "a handout is forgotten within its hour", "inbox::handouts", [
+        ("src/ledger/upkeep/erase.rs", "const HANDOUTS_KEPT_FOR: Span = Span::from_secs(3_600);", "const HANDOUTS_KEPT_FOR: Span = Span::from_secs(3_599);"),
+    ]),
+    Mutant("IN46", "another principal takes over a handout", "inbox::handouts", [
+        ("src/ledger/inbox/look.rs", "        && before.principal == claim.principal\n", ""),
+        ("src/domain/entry.rs", "pub fn is_claim_of(&self, claimant: &Claimant) -> bool {", "pub fn is_claim_of(&self, claimant: &Claimant) -> bool {\n        let claimant = &Claimant { principal: self.claimant.as_ref().map(|one| one.principal.clone()).unwrap_or_default(), ..claimant.clone() };"),
+    ]),
+    Mutant("IN47", "an unreadable row keeps the messages behind it", "inbox::handouts", [
+        ("src/ledger/inbox/look.rs", "        None => due.candidates.len(),", "        None => chosen.passed,"),
+    ]),
+    Mutant("IN48", "an entry that has lost its message is granted", "inbox::handouts", [
+        ("src/ledger/inbox/look.rs", "candidate.bytes.map(|bytes| DueEntry { entry, bytes })", "Some(DueEntry { entry, bytes: candidate.bytes.unwrap_or_default() })"),
+    ]),
+    Mutant("IN49", "without the inbox stored messages are not handed out any more", "inbox::handouts", [
+        ("src/ledger/inbox/next.rs", "        let wanted = request.bounds.messages;\n", "        let wanted = request.bounds.messages;\n        if !policy.inbox {\n            return Ok(nothing(None));\n        }\n"),
+    ]),
+    Mutant("IN50", "a Store wakes no waiting call", "inbox::waits", [
+        ("src/ledger/inbox/line.rs", "            line.stirred.notify_one();\n", "            let _asleep = line;\n"),
+    ]),
+    Mutant("IN51", "a look waits for the rows of another look", "stores::inbox", [
+        ("src/store/postgres/inbox_statements.rs", "ORDER BY e.next_at, e.key LIMIT $5\nFOR NO KEY UPDATE OF e SKIP LOCKED", "ORDER BY e.next_at, e.key LIMIT $5\nFOR NO KEY UPDATE OF e"),
+    ]),
+    Mutant("IN52", "every good Store logs a bug of the server", "inbox::log", [
+        ("src/wire/inbox.rs", ".ok_or_else(|| errors::internal(\"a key is neither wrong nor right\"))?;", ".ok_or(errors::internal(\"a key is neither wrong nor right\"))?;"),
+    ]),
+    Mutant("IN53", "one event of a lost write proves all of it", "reconcile::overlaps", [
+        ("src/ledger/operators/sent.rs", "events.iter().all(|(id, digest)| known.get(id) == Some(digest))", "events.iter().any(|(id, digest)| known.get(id) == Some(digest))"),
+    ]),
+    Mutant("IN54", "a parked entry is reconciled while its holder is at work", "reconcile::overlaps", [
+        ("src/domain/reconcile.rs", "    if at_work(entry, context.now) {", "    if entry.state == State::InProgress && at_work(entry, context.now) {"),
+    ]),
+    Mutant("IN55", "the audit of an operation reads those whose ids begin alike", "proof::rows::audited", [
+        (PG_AUDIT, "request_id > $4 || '/' AND request_id < $4 || '/~' AND request_id < $2", "request_id > $4 AND starts_with(request_id, $4 || '/') AND request_id < $2"),
+    ]),
+    Mutant("IN56", "groups of more than a hundred consumers look complete", "queries::everywhere", [
+        ("src/ledger/operators/open_entries.rs", "            return Ok((all, true));", "            return Ok((all, false));"),
+    ]),
+    Mutant("IN57", "a list of all consumers has no doubled entries that are completed", "queries::everywhere", [
+        ("src/ledger/operators/open_entries.rs", "open_consumers(&at.consumer, states, *doubled, NAMES)", "open_consumers(&at.consumer, states, *doubled && false, NAMES)"),
+    ]),
+    Mutant("IN58", "a clock that has jumped brings effects in", "reconcile::overlaps", [
+        ("src/domain/clock_fault.rs", "    ClockFault::of(reading).map(ClockFault::refusal)\n}", "    ClockFault::of(reading).filter(|fault| *fault != ClockFault::Ahead).map(ClockFault::refusal)\n}"),
+        ("src/domain/reconcile.rs", "ClockFault::of_context(context) {", "ClockFault::of_context(context).filter(|fault| *fault != ClockFault::Ahead) {"),
+    ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
@@ -2775,7 +2828,7 @@ MUTANTS = [
     Mutant("NI9", "a list of all consumers repeats a consumer from page to page", "queries::open", [
         ("src/ledger/operators/open_entries.rs", "    at.after = listed.next;", "    at.after = None;"),
     ]),
-    Mutant("NI10", "a list of all consumers ends at its first consumer without room for more", "queries::open", [
+    Mutant("NI10", "a list of all consumers ends at its first consumer without room for more", "queries::everywhere", [
         ("src/ledger/operators/open_entries.rs", "        let Some(last) = found.last else { return Ok(Ok(page)) };\n        at = OpenPosition { consumer: last, after: None };\n    }\n    page.next = Some(at);", "        let Some(last) = found.last.filter(|last| last.is_empty()) else { return Ok(Ok(page)) };\n        at = OpenPosition { consumer: last, after: None };\n    }\n    page.next = Some(at);"),
     ]),
     Mutant("NI11", "a list of all consumers needs the right on some consumer only", "identity::matrix", [
