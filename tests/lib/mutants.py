@@ -2680,6 +2680,15 @@ MUTANTS = [
         ("src/domain/clock_fault.rs", "    ClockFault::of(reading).map(ClockFault::refusal)\n}", "    ClockFault::of(reading).filter(|fault| *fault != ClockFault::Ahead).map(ClockFault::refusal)\n}"),
         ("src/domain/reconcile.rs", "ClockFault::of_context(context) {", "ClockFault::of_context(context).filter(|fault| *fault != ClockFault::Ahead) {"),
     ]),
+    Mutant("IN59", "a bulk operation changes an entry again that was changed since", "bulk::once", [
+        ("src/ledger/operators/bulk.rs", 'format!("{}/{}", self.order.operation_id, entry.key.hash().simple())', 'format!("{}/{}", self.order.operation_id, uuid::Uuid::from_u128(entry.key.hash().as_u128() ^ u128::from(entry.version.unsigned_abs())).simple())'),
+    ]),
+    Mutant("IN60", "NOT_NOW of a reconciled row leaves out the grace", "reconcile::", [
+        ("src/domain/reconcile.rs", "let retry_after = entry.lease_until + entry.grace - context.now;", "let retry_after = entry.lease_until - context.now;"),
+    ]),
+    Mutant("IN61", "a repeated handout is re-armed again and again", "inbox::handouts", [
+        ("src/domain/claim.rs", "    next.rearmed = true;\n", "    next.rearmed = false;\n"),
+    ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
