@@ -24,7 +24,11 @@ on_both_stores!(
 );
 
 /// Messages whose first attempt has failed, and may be tried again.
-pub(super) async fn retried(server: &mut TestServer, ids: impl IntoIterator<Item = String>, kind: FailureKind) {
+pub(super) async fn retried(
+    server: &mut TestServer,
+    ids: impl IntoIterator<Item = String>,
+    kind: FailureKind,
+) {
     for id in ids {
         let held = acquired(&server.client.claim(claim("c", &id)).await.unwrap().into_inner());
         let fail = proto::FailRequest {

@@ -48,8 +48,7 @@ async fn token_of_a_stored_entry_settles_nothing(kind: Kind) {
     let request = proto::CompleteRequest { key: key.clone(), token, ..Default::default() };
     refusals.push(("complete", server.client.complete(request).await.unwrap_err()));
     for of in [FailureKind::Retryable, FailureKind::Terminal, FailureKind::Park] {
-        let request =
-            proto::FailRequest { key: key.clone(), token, kind: of.into(), ..Default::default() };
+        let request = proto::FailRequest { key: key.clone(), token, kind: of.into(), ..Default::default() };
         refusals.push((of.as_str_name(), server.client.fail(request).await.unwrap_err()));
     }
     let request = proto::ReleaseRequest { key: key.clone(), token, ..Default::default() };
@@ -170,8 +169,13 @@ async fn redrive_makes_a_stored_message_due(kind: Kind) {
     for (id, of) in kinds {
         let token = held(&mut server, id).await;
         let retry_after = Some(prost_types::Duration { seconds: 86_400, nanos: 0 });
-        let request =
-            proto::FailRequest { key: key("c", id), token, kind: of.into(), retry_after, ..Default::default() };
+        let request = proto::FailRequest {
+            key: key("c", id),
+            token,
+            kind: of.into(),
+            retry_after,
+            ..Default::default()
+        };
         server.client.fail(request).await.unwrap();
     }
     assert!(handed(&mut server, next(9)).await.is_empty(), "none of them is due");
@@ -206,8 +210,7 @@ async fn get_message_of_an_erased_message_is_not_found(kind: Kind) {
     stored(&mut server, "1").await;
     let read = || proto::GetMessageRequest { key: key("c", "1"), reason: "a complaint".into() };
     server.admin.get_message(read()).await.unwrap();
-    let change =
-        proto::RedriveEntryRequest { drop_fingerprint: true, force: true, ..Default::default() };
+    let change = proto::RedriveEntryRequest { drop_fingerprint: true, force: true, ..Default::default() };
     redriven(&mut server, "1", change).await;
     assert_eq!(entry(&mut server, "1").await.message_state(), MessageState::Erased);
     assert_eq!(server.at.number("SELECT count(*) FROM @ledger.messages").await, 1, "until the sweep");

@@ -106,8 +106,7 @@ async fn unregistered_consumer_stores_nothing(kind: Kind) {
     assert_eq!(word(&mut server, message_of("stranger", "1")).await, "UNKNOWN_CONSUMER");
     let requests = vec![message_of("stranger", "1"), message("1")];
     let batch = server.client.batch_store(proto::BatchStoreRequest { requests }).await.unwrap();
-    let words: Vec<String> =
-        batch.into_inner().responses.iter().map(|one| super::answered(one).0).collect();
+    let words: Vec<String> = batch.into_inner().responses.iter().map(|one| super::answered(one).0).collect();
     assert_eq!(words, ["rejected ERROR_REASON_UNKNOWN_CONSUMER", "stored RECEIVED"]);
     let asked = proto::ClaimNextRequest { consumer: "stranger".into(), ..next(1) };
     let refused = server.client.claim_next(asked).await.unwrap_err();

@@ -162,8 +162,7 @@ async fn store_wakes_waiting_calls_before_their_next_poll(kind: Kind) {
         let mut waiting = Vec::new();
         for consumer in &consumers {
             let mut client = server.client.clone();
-            let request =
-                proto::ClaimNextRequest { consumer: consumer.clone(), wait: secs(9), ..next(1) };
+            let request = proto::ClaimNextRequest { consumer: consumer.clone(), wait: secs(9), ..next(1) };
             waiting.push(tokio::spawn(async move {
                 let answer = client.claim_next(request).await.unwrap().into_inner();
                 (Instant::now(), answer.messages.len())

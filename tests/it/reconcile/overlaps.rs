@@ -100,9 +100,8 @@ async fn second_try_finds_that_another_request_wrote_one_of_its_rows(kind: Kind)
     let ids = ["1", "2", "3", "4"];
     for meanwhile in ids {
         let (found, server) = overlapped(kind, &ids, &[meanwhile]).await;
-        let expected = ids.map(|id| {
-            if id == meanwhile { ReconcileOutcome::Known } else { ReconcileOutcome::Completed }
-        });
+        let expected =
+            ids.map(|id| if id == meanwhile { ReconcileOutcome::Known } else { ReconcileOutcome::Completed });
         assert_eq!(found, expected, "{meanwhile} was written by another request");
         for id in ids {
             assert!(entry(&server, id).await.is_some(), "{id} is brought in");
