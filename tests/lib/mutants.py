@@ -2595,6 +2595,7 @@ MUTANTS = [
     ]),
     Mutant("IN31", "with a full backlog a Store reads its entry before INBOX_OFF", "inbox::store_rules", [
         ("src/ledger/inbox/store.rs", "if one.rounds > 0 || policy.doubt != Doubt::None {", "if one.rounds > 0 || policy.doubt != Doubt::None || self.may_be_full(key.consumer()) {"),
+        ("src/ledger/inbox/mod.rs", "    if is_known { store_refused(&request.store, &policy) } else { None }", "    if is_known { store_refused(&request.store, &policy).filter(|_| false) } else { None }"),
     ]),
     Mutant("IN32", "a clock that is behind refuses the message of an entry that exists", "inbox::store_rules", [
         ("src/domain/inbox.rs", "    if let Some(reason) = doubtful(policy).or(full) {", "    let behind = (context.clock_behind || context.clock_ahead).then_some(Reason::StoreClockBehind);\n    if let Some(reason) = doubtful(policy).or(behind).or(full) {"),

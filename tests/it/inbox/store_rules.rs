@@ -11,7 +11,7 @@ use super::next::complete;
 use super::store_table::{answer_to, failed, held};
 use super::{handed, inbox, message, message_of, next, seconds, server, server_with, stored};
 use crate::harness::details::{claim, fields, refusal};
-use crate::harness::faulty::{FaultyStore, Plan};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Served, Setup, TestServer, TestStore, replica};
 
@@ -22,6 +22,8 @@ on_both_stores!(
     by_a_stale_policy_nothing_is_written,
     ignored_fingerprints_are_neither_compared_nor_stored,
     inbox_off_is_answered_before_the_entry_is_read,
+    inbox_off_is_answered_while_the_store_is_away,
+    store_whose_answer_was_lost_is_a_duplicate,
     clock_that_is_behind_refuses_new_entries_alone,
     clock_that_has_jumped_refuses_new_entries_alone,
     full_backlog_refuses_the_message_of_an_entry_that_exists,
@@ -174,6 +176,47 @@ async fn inbox_off_is_answered_before_the_entry_is_read(kind: Kind) {
     assert_eq!(refusal(&refused).reason, "INBOX_OFF");
     assert_eq!(other.metric(series), before, "no entry was read");
     other.stop().await;
+    server.stop().await;
+}
+
+async fn inbox_off_is_answered_while_the_store_is_away(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let require = Policy { fingerprint: FingerprintMode::Require, ..inbox() };
+    let setup = Setup::default().with("c", inbox()).with("require", require);
+    let mut server = TestServer::on(at, setup).await;
+    plan.no_sessions.store(true, Ordering::SeqCst);
+    for (consumer, expected) in
+        [("plain", "INBOX_OFF"), ("require", "INVALID_FIELD"), ("c", "STORE_UNAVAILABLE")]
+    {
+        assert_eq!(word(&mut server, message_of(consumer, "1")).await, expected, "{consumer}");
+    }
+    plan.no_sessions.store(false, Ordering::SeqCst);
+    stored(&mut server, "1").await;
+    server.stop().await;
+}
+
+/// Store has no id: its repeat is a duplicate, with the same advice.
+async fn store_whose_answer_was_lost_is_a_duplicate(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let mut server = TestServer::on(at, Setup::default().with("c", inbox())).await;
+    for (fault, of_new, of_held) in [
+        (Inject::LostAnswer, "already_stored RECEIVED", "already_stored IN_PROGRESS"),
+        (Inject::LostRequest, "stored RECEIVED", "stored IN_PROGRESS"),
+    ] {
+        let (new, held_id) = (format!("new {fault:?}"), format!("held {fault:?}"));
+        held(&mut server, &held_id).await;
+        // The message of an entry that exists is written after an insert that finds it.
+        for (id, before, expected) in [(&new, 0, of_new), (&held_id, 1, of_held)] {
+            plan.next(std::iter::repeat_n(Inject::Nothing, before).chain([fault]));
+            assert_eq!(word(&mut server, message(id)).await, "OUTCOME_UNKNOWN", "{id}");
+            assert_eq!(word(&mut server, message(id)).await, expected, "{id}");
+        }
+    }
+    assert_eq!(server.at.number("SELECT count(*) FROM @ledger.messages").await, 4);
     server.stop().await;
 }
 

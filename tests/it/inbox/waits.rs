@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use idempotency_ledger::identity::Guard;
 use idempotency_ledger::ledger::WaitBounds;
 use idempotency_ledger::proto::{self, FailureKind};
 use tokio::task::JoinHandle;
@@ -11,6 +12,7 @@ use super::{handed, ids, inbox, next, seconds, server, server_with, stored};
 use crate::harness::details::{key, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::identity::{People, by};
 use crate::waiting::{SOONER, ended, secs, until_waiting};
 
 on_both_stores!(
@@ -21,6 +23,8 @@ on_both_stores!(
     each_waiting_call_is_handed_its_own_messages,
     wait_is_ended_by_a_policy_that_is_disabled,
     store_wakes_waiting_calls_before_their_next_poll,
+    server_that_drains_lets_waiting_calls_go,
+    credential_and_right_are_judged_at_each_look_for_messages,
 );
 
 type Waiting = JoinHandle<Result<proto::ClaimNextResponse, Status>>;
@@ -187,4 +191,54 @@ async fn store_wakes_waiting_calls_before_their_next_poll(kind: Kind) {
         took.push(longest);
     }
     panic!("no Store wakes them: {took:?}");
+}
+
+async fn server_that_drains_lets_waiting_calls_go(kind: Kind) {
+    let server = server(kind).await;
+    let waiting: Vec<Waiting> = (0..4).map(|_| waits(&server, 1)).collect();
+    until_waiting(&server, 4).await;
+    let since = Instant::now();
+    let stopped = tokio::spawn(server.stop());
+    for one in waiting {
+        let answer = tokio::time::timeout(SOONER, one).await.expect("it is let go").unwrap().unwrap();
+        let again = answer.retry_after.expect("retry_after");
+        assert!(answer.messages.is_empty());
+        assert!(again.seconds == 0 && again.nanos > 0 || again.seconds == 1 && again.nanos == 0, "{again:?}");
+    }
+    assert!(since.elapsed() < SOONER, "long before the wait is over: {:?}", since.elapsed());
+    stopped.await.unwrap();
+}
+
+async fn credential_and_right_are_judged_at_each_look_for_messages(kind: Kind) {
+    const ALL: &[(&str, &str)] = &[("*", "claim settle read admin store")];
+    let people = People::new(&[("one", ALL), ("two", ALL), ("stays", ALL)]);
+    let guard = Guard::new(people.trust());
+    let mut server =
+        server_with(kind, Setup { guard: guard.clone(), ..Setup::default().with("c", inbox()) }).await;
+    let mut waiting = Vec::new();
+    for (number, name) in ["one", "two", "stays"].into_iter().enumerate() {
+        let mut client = server.client.clone();
+        let request = by(people.token(name), proto::ClaimNextRequest { wait: secs(9), ..next(1) });
+        waiting.push(tokio::spawn(async move { client.claim_next(request).await }));
+        until_waiting(&server, number + 1).await;
+    }
+    // The credential of the first is taken out, and the right of the second.
+    let lines: Vec<&str> = people.tokens_file.lines().filter(|line| !line.starts_with("one ")).collect();
+    let left = People {
+        tokens: Vec::new(),
+        tokens_file: lines.join("\n"),
+        rights_file: People::new(&[("stays", ALL)]).rights_file,
+    };
+    guard.replace(left.trust());
+    server.client.store(by(people.token("stays"), super::message("1"))).await.unwrap();
+    let mut answered = Vec::new();
+    for one in waiting {
+        let answer = tokio::time::timeout(SOONER, one).await.expect("it is answered early").unwrap();
+        answered.push(match answer {
+            Ok(answer) => format!("{} messages", answer.into_inner().messages.len()),
+            Err(status) => refusal(&status).reason,
+        });
+    }
+    assert_eq!(answered, ["UNAUTHENTICATED", "CONSUMER_NOT_ALLOWED", "1 messages"]);
+    server.stop().await;
 }
