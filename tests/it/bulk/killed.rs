@@ -89,7 +89,7 @@ async fn admin(server: &Server) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(server.channel().await.unwrap())
 }
 
-/// The write of an operation at which a server crashes: after this number of writes of its own.
+/// The write of an operation at which a server crashes: after this number of writes.
 const CRASH_AFTER: usize = 20;
 
 /// Runs the operation at a server that crashes at this point; the point must be reached.

@@ -276,7 +276,7 @@ async fn switching_the_inbox_off_refuses_store_alone(kind: Kind) {
         assert_eq!(refusal(&refused).reason, "INBOX_OFF", "{id}");
     }
     assert_eq!(handed(&mut server, asked).await, before, "a repeat");
-    assert_eq!(names(&mut server, 1).await.len(), 1, "what is stored is handed out");
+    assert_eq!(names(&mut server, 1).await.len(), 1, "stored messages are handed out");
     let done = complete(&mut server, &before[0].0, before[0].1).await;
     assert!(!done.late);
     let left = ["1", "2", "3"].map(|id| Key::new("c", "tests", id));
