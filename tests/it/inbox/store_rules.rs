@@ -28,6 +28,7 @@ on_both_stores!(
     clock_that_has_jumped_refuses_new_entries_alone,
     full_backlog_refuses_the_message_of_an_entry_that_exists,
     backlog_max_age_of_zero_is_no_limit,
+    backlog_is_that_of_readable_messages_of_its_consumer,
     completion_between_the_look_and_the_write_of_a_store_wins,
     message_retention_beyond_the_retention_is_refused,
 );
@@ -285,6 +286,25 @@ async fn backlog_max_age_of_zero_is_no_limit(kind: Kind) {
     let expected = ["stored RECEIVED", "stored IN_PROGRESS", "already_stored RECEIVED"];
     assert_eq!(after_a_day(kind, 0).await, expected);
     assert_eq!(after_a_day(kind, 86_400).await, expected, "the bound itself is no longer than the bound");
+}
+
+async fn backlog_is_that_of_readable_messages_of_its_consumer(kind: Kind) {
+    let setup = || Setup::default().with("c", inbox()).with("d", inbox());
+    let mut server = server_with(kind, setup()).await;
+    stored(&mut server, "1").await;
+    server.advance(seconds(8 * 86_400)).await;
+    for (consumer, damaged, expected) in
+        [("d", false, "stored RECEIVED"), ("c", false, "BACKLOG_FULL"), ("c", true, "stored RECEIVED")]
+    {
+        if damaged {
+            server.at.execute("UPDATE @entries SET history = '[{' WHERE id = '1'").await;
+        }
+        let other = Served::start(Arc::clone(&server.at.store), setup()).await;
+        server.client = other.client.clone();
+        assert_eq!(word(&mut server, message_of(consumer, "2")).await, expected, "{consumer} {damaged}");
+        other.stop().await;
+    }
+    server.stop().await;
 }
 
 async fn completion_between_the_look_and_the_write_of_a_store_wins(kind: Kind) {
