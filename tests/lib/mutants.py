@@ -2690,6 +2690,19 @@ MUTANTS = [
     Mutant("IN61", "a repeated handout is re-armed again and again", "inbox::handouts", [
         ("src/domain/claim.rs", "    next.rearmed = true;\n", "    next.rearmed = false;\n"),
     ]),
+    Mutant("IN62", "a renewed message is due by its grant", "inbox::changes", [
+        ("src/domain/due.rs", "State::InProgress => Some(self.lease_until + self.grace),", "State::InProgress => Some(self.granted_at + self.grace),"),
+    ]),
+    Mutant("IN63", "a message that was attached a moment ago is deleted", "inbox::changes", [
+        ("src/domain/operate.rs", "let stored_lately = entry.body.is_some() && entry.updated_at", "let stored_lately = entry.body.is_none() && entry.updated_at"),
+    ]),
+    Mutant("IN64", "a bulk redrive drops stored messages", "inbox::changes", [
+        ("src/domain/operate.rs", "danger.or_else(|| message_lost(entry, &change.action))", "danger.or_else(|| message_lost(entry, &change.action).filter(|_| false))"),
+    ]),
+    Mutant("IN65", "an unreadable message fills the backlog for ever", "inbox::store_rules", [
+        ("src/store/postgres/inbox.rs", "            if stored.entry.is_ok() {", "            if stored.entry.is_ok() || stored.entry.is_err() {"),
+        ("src/store/sqlite/inbox.rs", "find(|(_, stored)| stored.entry.is_ok())", "find(|(_, stored)| stored.entry.is_ok() || stored.entry.is_err())"),
+    ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
