@@ -28,6 +28,12 @@ async fn is_due(server: &mut TestServer) -> bool {
     !handed(server, next(9)).await.is_empty()
 }
 
+/// A server that keeps messages for a minute after their completion: the purge at its start erases none of them.
+async fn keeping(kind: Kind) -> TestServer {
+    let policy = Policy { message_retention: Span::from_secs(60), ..super::inbox() };
+    server_with(kind, Setup::default().with("c", policy)).await
+}
+
 /// Stores a message and takes it; its token.
 async fn taken(server: &mut TestServer) -> i64 {
     stored(server, "1").await;
@@ -79,7 +85,7 @@ async fn released_message_is_due_after_its_delay(kind: Kind) {
 }
 
 async fn late_complete_takes_a_message_out_of_the_queue(kind: Kind) {
-    let mut server = server(kind).await;
+    let mut server = keeping(kind).await;
     let token = taken(&mut server).await;
     server.advance(seconds(40)).await;
     assert!(complete(&mut server, "1", token).await.late);
@@ -103,8 +109,7 @@ async fn resolved(server: &mut TestServer, request_id: &str, state: EntryState) 
 }
 
 async fn operators_take_a_message_out_of_the_queue_and_back(kind: Kind) {
-    let policy = Policy { message_retention: Span::from_secs(60), ..super::inbox() };
-    let mut server = server_with(kind, Setup::default().with("c", policy)).await;
+    let mut server = keeping(kind).await;
     stored(&mut server, "1").await;
     let request = proto::ParkEntryRequest {
         key: key("c", "1"),
@@ -135,7 +140,7 @@ async fn operators_take_a_message_out_of_the_queue_and_back(kind: Kind) {
 }
 
 async fn reconciled_message_is_handed_out_no_more(kind: Kind) {
-    let mut server = server(kind).await;
+    let mut server = keeping(kind).await;
     let row = |id: &str, evidence: EffectEvidence| proto::ReconcileRow {
         key: key("c", id),
         at: Some(prost_types::Timestamp { seconds: START.micros() / 1_000_000, nanos: 0 }),

@@ -41,7 +41,9 @@ pub(super) async fn complete(server: &mut TestServer, id: &str, token: i64) -> p
 }
 
 async fn message_is_handed_out_as_it_was_stored_and_completed(kind: Kind) {
-    let mut server = server(kind).await;
+    // The purge at the start of the server must not erase it.
+    let policy = Policy { message_retention: seconds(60), ..inbox() };
+    let mut server = server_with(kind, Setup::default().with("c", policy)).await;
     stored(&mut server, "1").await;
     let now = entry(&mut server, "1").await;
     assert_eq!((now.state(), now.message_state()), (EntryState::Received, MessageState::Kept));
