@@ -4,6 +4,7 @@
 mod changes;
 pub(crate) mod imports;
 mod killed;
+mod once;
 mod places;
 
 use std::sync::Arc;

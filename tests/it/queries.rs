@@ -1,5 +1,6 @@
 //! Lists and counts: what fits a filter is shown once and in order, amid changes; open entries are counted exactly.
 
+mod everywhere;
 mod marks;
 mod open;
 mod stored;
@@ -159,11 +160,8 @@ async fn every_filter_shows_exactly_what_fits_in_order(kind: Kind) {
             let filter = EntryFilter { id_prefix: prefix.into(), ..filter(&states) };
             let seen = ids(&mut server, ask(filter, newest_first, 4)).await;
             let once: BTreeSet<&str> = seen.iter().map(String::as_str).collect();
-            assert_eq!(
-                (once, seen.len()),
-                (expected.clone(), expected.len()),
-                "{states:?} {prefix} {newest_first}"
-            );
+            let count = expected.len();
+            assert_eq!((once, seen.len()), (expected, count), "{states:?} {prefix} {newest_first}");
             let mut groups: Vec<usize> =
                 seen.iter().map(|id| made.iter().position(|(made, _)| made == id).unwrap() / 3).collect();
             if newest_first {

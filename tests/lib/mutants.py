@@ -2590,6 +2590,119 @@ MUTANTS = [
     Mutant("IN22", "a deleted entry leaves its payload behind on SQLite", "inbox::store_table", [
         ("src/store/sqlite/operators.rs", "delete_message(connection, *key).await?;", "delete_message(connection, KeyHash::default().min(*key)).await?;"),
     ]),
+    Mutant("IN30", "a disabled policy or a hold refuses a Store", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "lacks(&store.fingerprint, store.occurred_at, policy).or_else(off)", "lacks(&store.fingerprint, store.occurred_at, policy)\n        .or_else(off)\n        .or_else(|| policy.holds_back().then(|| refusal_by(policy, Reason::ConsumerDisabled)))"),
+    ]),
+    Mutant("IN31", "with a full backlog a Store reads its entry before INBOX_OFF", "inbox::store_rules", [
+        ("src/ledger/inbox/store.rs", "if one.rounds > 0 || policy.doubt != Doubt::None {", "if one.rounds > 0 || policy.doubt != Doubt::None || self.may_be_full(key.consumer()) {"),
+        ("src/ledger/inbox/mod.rs", "    if is_known { store_refused(&request.store, &policy) } else { None }", "    if is_known { store_refused(&request.store, &policy).filter(|_| false) } else { None }"),
+    ]),
+    Mutant("IN32", "a clock that is behind refuses the message of an entry that exists", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "    if let Some(reason) = doubtful(policy).or(full) {", "    let behind = (context.clock_behind || context.clock_ahead).then_some(Reason::StoreClockBehind);\n    if let Some(reason) = doubtful(policy).or(behind).or(full) {"),
+    ]),
+    Mutant("IN33", "a full backlog takes the messages of entries that exist", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "let full = policy.backlog_full.then_some(Reason::BacklogFull);", "let full = (policy.backlog_full && entry.attempts == 0).then_some(Reason::BacklogFull);"),
+    ]),
+    Mutant("IN34", "a backlog_max_age of zero stores no message", "inbox::store_rules", [
+        ("src/ledger/inbox/backlog.rs", "policy.backlog_max_age > Span::ZERO && now.max(looked)", "now.max(looked)"),
+    ]),
+    Mutant("IN35", "the token of a stored entry completes it", "inbox::kept", [
+        ("src/domain/settle.rs", "        | ClosedBy::OperatorPark => true,\n", "        | ClosedBy::Store\n        | ClosedBy::OperatorPark => true,\n"),
+        ("src/domain/settle.rs", "ClosedBy::Operator | ClosedBy::Store => return Decision::read(Err(closed(entry))),", "ClosedBy::Operator => return Decision::read(Err(closed(entry))),"),
+    ]),
+    Mutant("IN36", "a message that was given up is never erased", "inbox::kept", [
+        ("src/domain/retention.rs", "State::FailedTerminal => retain_until(entry, policy),", "State::FailedTerminal => None,"),
+    ]),
+    Mutant("IN37", "an ignored fingerprint is pinned by a Store", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "if context.policy.fingerprint != FingerprintMode::Ignore && !is_pinned {", "if !is_pinned {"),
+    ]),
+    Mutant("IN38", "GetMessage shows a message that was erased, until the sweep", "inbox::kept", [
+        ("src/ledger/operators/message.rs", "entry.body == Some(Body::Kept))", "entry.body.is_some_and(|body| body == Body::Kept || body == Body::Erased))"),
+    ]),
+    Mutant("IN39", "a message may be kept for longer than its entry", "inbox::store_rules", [
+        ("src/domain/policy.rs", 'within("message_retention", self.message_retention, Span::ZERO, self.retention);', 'within("message_retention", self.message_retention, Span::ZERO, RETENTION_MAX);'),
+    ]),
+    Mutant("IN40", "a redriven message waits for its old back-off", "inbox::kept", [
+        ("src/domain/operate.rs", "    next.not_before = context.now;\n    next.effect_unknown |= entry.unsettled();", "    next.effect_unknown |= entry.unsettled();"),
+    ]),
+    Mutant("IN41", "a Store overwrites what was written since its look", "inbox::store_rules", [
+        ("src/store/postgres/inbox_statements.rs", "AND e.version = r.version - 1 AND r.now <= r.until", "AND e.version <= r.version AND r.now <= r.until"),
+    ]),
+    Mutant("IN42", "a refused waiting call gives back a place that it never had", "inbox::waits", [
+        ("src/ledger/inbox/line.rs", "taken.then(|| Place { lines: self, consumer, principal })", "taken.then_some(Place { lines: self, consumer, principal })"),
+    ]),
+    Mutant("IN43", "messages are handed out with less than a second of the deadline left", "inbox::handouts", [
+        ("src/ledger/inbox/next.rs", "let until = ends.deadline.checked_sub(LEFT_MIN).unwrap_or(ends.deadline);", "let until = ends.deadline;"),
+    ]),
+    Mutant("IN44", "a call with little time left is answered as if the store were away", "inbox::handouts", [
+        ("src/ledger/inbox/next.rs", "        if Instant::now() >= until {\n            return Ok(nothing(None));\n        }\n", ""),
+    ]),
+    Mutant("IN45", "a handout is forgotten within its hour", "inbox::handouts", [
+        ("src/ledger/upkeep/erase.rs", "const HANDOUTS_KEPT_FOR: Span = Span::from_secs(3_600);", "const HANDOUTS_KEPT_FOR: Span = Span::from_secs(3_599);"),
+    ]),
+    Mutant("IN46", "another principal takes over a handout", "inbox::handouts", [
+        ("src/ledger/inbox/look.rs", "        && before.principal == claim.principal\n", ""),
+        ("src/domain/entry.rs", "pub fn is_claim_of(&self, claimant: &Claimant) -> bool {", "pub fn is_claim_of(&self, claimant: &Claimant) -> bool {\n        let claimant = &Claimant { principal: self.claimant.as_ref().map(|one| one.principal.clone()).unwrap_or_default(), ..claimant.clone() };"),
+    ]),
+    Mutant("IN47", "an unreadable row keeps the messages behind it", "inbox::handouts", [
+        ("src/ledger/inbox/look.rs", "        None => due.candidates.len(),", "        None => chosen.passed,"),
+    ]),
+    Mutant("IN48", "an entry that has lost its message is granted", "inbox::handouts", [
+        ("src/ledger/inbox/look.rs", "candidate.bytes.map(|bytes| DueEntry { entry, bytes })", "Some(DueEntry { entry, bytes: candidate.bytes.unwrap_or_default() })"),
+    ]),
+    Mutant("IN49", "without the inbox stored messages are not handed out any more", "inbox::handouts", [
+        ("src/ledger/inbox/next.rs", "        let wanted = request.bounds.messages;\n", "        let wanted = request.bounds.messages;\n        if !policy.inbox {\n            return Ok(nothing(None));\n        }\n"),
+    ]),
+    Mutant("IN50", "a Store wakes no waiting call", "inbox::waits", [
+        ("src/ledger/inbox/line.rs", "            line.stirred.notify_one();\n", "            let _asleep = line;\n"),
+    ]),
+    Mutant("IN51", "a look waits for the rows of another look", "stores::inbox", [
+        ("src/store/postgres/inbox_statements.rs", "ORDER BY e.next_at, e.key LIMIT $5\nFOR NO KEY UPDATE OF e SKIP LOCKED", "ORDER BY e.next_at, e.key LIMIT $5\nFOR NO KEY UPDATE OF e"),
+    ]),
+    Mutant("IN52", "every good Store logs a bug of the server", "inbox::log", [
+        ("src/wire/inbox.rs", ".ok_or_else(|| errors::internal(\"a key is neither wrong nor right\"))?;", ".ok_or(errors::internal(\"a key is neither wrong nor right\"))?;"),
+    ]),
+    Mutant("IN53", "one event of a lost write proves all of it", "reconcile::overlaps", [
+        ("src/ledger/operators/sent.rs", "events.iter().all(|(id, digest)| known.get(id) == Some(digest))", "events.iter().any(|(id, digest)| known.get(id) == Some(digest))"),
+    ]),
+    Mutant("IN54", "a parked entry is reconciled while its holder is at work", "reconcile::overlaps", [
+        ("src/domain/reconcile.rs", "    if at_work(entry, context.now) {", "    if entry.state == State::InProgress && at_work(entry, context.now) {"),
+    ]),
+    Mutant("IN55", "the audit of an operation reads those whose ids begin alike", "proof::rows::audited", [
+        (PG_AUDIT, "request_id > $4 || '/' AND request_id < $4 || '/~' AND request_id < $2", "request_id > $4 AND starts_with(request_id, $4 || '/') AND request_id < $2"),
+    ]),
+    Mutant("IN56", "groups of more than a hundred consumers look complete", "queries::everywhere", [
+        ("src/ledger/operators/open_entries.rs", "            return Ok((all, true));", "            return Ok((all, false));"),
+    ]),
+    Mutant("IN57", "a list of all consumers has no doubled entries that are completed", "queries::everywhere", [
+        ("src/ledger/operators/open_entries.rs", "open_consumers(&at.consumer, states, *doubled, NAMES)", "open_consumers(&at.consumer, states, *doubled && false, NAMES)"),
+    ]),
+    Mutant("IN58", "a clock that has jumped brings effects in", "reconcile::overlaps", [
+        ("src/domain/clock_fault.rs", "    ClockFault::of(reading).map(ClockFault::refusal)\n}", "    ClockFault::of(reading).filter(|fault| *fault != ClockFault::Ahead).map(ClockFault::refusal)\n}"),
+        ("src/domain/reconcile.rs", "ClockFault::of_context(context) {", "ClockFault::of_context(context).filter(|fault| *fault != ClockFault::Ahead) {"),
+    ]),
+    Mutant("IN59", "a bulk operation changes an entry again that was changed since", "bulk::once", [
+        ("src/ledger/operators/bulk.rs", 'format!("{}/{}", self.order.operation_id, entry.key.hash().simple())', 'format!("{}/{}", self.order.operation_id, uuid::Uuid::from_u128(entry.key.hash().as_u128() ^ u128::from(entry.version.unsigned_abs())).simple())'),
+    ]),
+    Mutant("IN60", "NOT_NOW of a reconciled row leaves out the grace", "reconcile::", [
+        ("src/domain/reconcile.rs", "let retry_after = entry.lease_until + entry.grace - context.now;", "let retry_after = entry.lease_until - context.now;"),
+    ]),
+    Mutant("IN61", "a repeated handout is re-armed again and again", "inbox::handouts", [
+        ("src/domain/claim.rs", "    next.rearmed = true;\n", "    next.rearmed = false;\n"),
+    ]),
+    Mutant("IN62", "a renewed message is due by its grant", "inbox::changes", [
+        ("src/domain/due.rs", "State::InProgress => Some(self.lease_until + self.grace),", "State::InProgress => Some(self.granted_at + self.grace),"),
+    ]),
+    Mutant("IN63", "a message that was attached a moment ago is deleted", "inbox::changes", [
+        ("src/domain/operate.rs", "let stored_lately = entry.body.is_some() && entry.updated_at", "let stored_lately = entry.body.is_none() && entry.updated_at"),
+    ]),
+    Mutant("IN64", "a bulk redrive drops stored messages", "inbox::changes", [
+        ("src/domain/operate.rs", "danger.or_else(|| message_lost(entry, &change.action))", "danger.or_else(|| message_lost(entry, &change.action).filter(|_| false))"),
+    ]),
+    Mutant("IN65", "an unreadable message fills the backlog for ever", "inbox::store_rules", [
+        ("src/store/postgres/inbox.rs", "            if stored.entry.is_ok() {", "            if stored.entry.is_ok() || stored.entry.is_err() {"),
+        ("src/store/sqlite/inbox.rs", "find(|(_, stored)| stored.entry.is_ok())", "find(|(_, stored)| stored.entry.is_ok() || stored.entry.is_err())"),
+    ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
@@ -2739,7 +2852,7 @@ MUTANTS = [
     Mutant("NI9", "a list of all consumers repeats a consumer from page to page", "queries::open", [
         ("src/ledger/operators/open_entries.rs", "    at.after = listed.next;", "    at.after = None;"),
     ]),
-    Mutant("NI10", "a list of all consumers ends at its first consumer without room for more", "queries::open", [
+    Mutant("NI10", "a list of all consumers ends at its first consumer without room for more", "queries::everywhere", [
         ("src/ledger/operators/open_entries.rs", "        let Some(last) = found.last else { return Ok(Ok(page)) };\n        at = OpenPosition { consumer: last, after: None };\n    }\n    page.next = Some(at);", "        let Some(last) = found.last.filter(|last| last.is_empty()) else { return Ok(Ok(page)) };\n        at = OpenPosition { consumer: last, after: None };\n    }\n    page.next = Some(at);"),
     ]),
     Mutant("NI11", "a list of all consumers needs the right on some consumer only", "identity::matrix", [

@@ -99,7 +99,8 @@ impl Lines {
     /// A place for one more waiting call. `None` if there are as many as there may be.
     pub(super) fn enter<'l>(&'l self, consumer: &'l str, principal: Option<&'l str>) -> Option<Place<'l>> {
         let taken = self.places().take(self.bounds, consumer, principal, 0);
-        taken.then_some(Place { lines: self, consumer, principal })
+        // Only where it was taken: a place gives itself back when it is dropped.
+        taken.then(|| Place { lines: self, consumer, principal })
     }
 
     pub(super) fn drain(&self) {

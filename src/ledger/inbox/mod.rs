@@ -24,10 +24,11 @@ use self::jobs::{Jobs, StoreJob};
 use self::line::Lines;
 use super::Ledger;
 use super::claims::shared::Shared;
+use super::policies::in_force::Snapshot;
 use super::refusals::lost;
 use super::waiting::Bounds;
 use crate::common::still_counted::StillCounted;
-use crate::domain::{Rejection, StoreRequest, Stored};
+use crate::domain::{Doubt, Rejection, StoreRequest, Stored, store_refused};
 
 pub(super) use self::task::run;
 
@@ -90,13 +91,17 @@ impl Ledger {
         let (policies, mut answers) = (OnceLock::new(), Vec::with_capacity(requests.len()));
         let mut jobs = Vec::with_capacity(requests.len());
         for request in requests {
-            match self.registered(request.key.consumer(), &policies) {
-                Ok(_) => {
+            let refused = match self.registered(request.key.consumer(), &policies) {
+                Ok(policies) => refused_by_policy(&request, policies),
+                Err(rejection) => Some(rejection),
+            };
+            match refused {
+                None => {
                     let (answer, answered) = oneshot::channel();
                     jobs.push(StoreJob { request, answer });
                     answers.push(Ok(answered));
                 }
-                Err(rejection) => answers.push(Err(rejection)),
+                Some(rejection) => answers.push(Err(rejection)),
             }
         }
         self.inner.inbox.jobs.push(jobs)?;
@@ -111,4 +116,12 @@ impl Ledger {
         }
         Ok(stored)
     }
+}
+
+/// The refusal of a Store by its policy alone, before the store is asked; `None` if the entry decides, or if the policies must be read
+/// again first.
+fn refused_by_policy(request: &StoreRequest, policies: &Snapshot) -> Option<Rejection> {
+    let policy = policies.of(request.key.consumer());
+    let is_known = policies.fresh() && policy.doubt == Doubt::None;
+    if is_known { store_refused(&request.store, &policy) } else { None }
 }

@@ -139,6 +139,9 @@ impl Ledger {
     ) -> Result<LookResult, Rejection> {
         let until = ends.deadline.checked_sub(LEFT_MIN).unwrap_or(ends.deadline);
         let Ok(turn) = timeout_at(until, line.gate.lock()).await else { return Ok(nothing(None)) };
+        if Instant::now() >= until {
+            return Ok(nothing(None));
+        }
         let policy = self.inner.policies.of(&request.consumer);
         let wanted = request.bounds.messages;
         let admitted = self.inner.quotas.admit_some(&request.consumer, &policy, wanted)?;

@@ -136,12 +136,17 @@ impl<'a> StoreBatch<'a> {
             // A bound on the backlog depends on the store's clock, and on whether the key has an entry.
             let policy = Policy { backlog_full: false, ..Policy::clone(&policy) };
             let StoreRequest { key, store, .. } = &one.job.request;
-            if one.rounds > 0 || policy.doubt != Doubt::None || self.may_be_full(key.consumer()) {
+            if one.rounds > 0 || policy.doubt != Doubt::None {
                 known.push(one);
                 continue;
             }
+            // Before the bound on the backlog: a refusal by the policy alone reads no entry.
             if let Some(rejection) = store_refused(store, &policy) {
                 one.answer(Err(rejection));
+                continue;
+            }
+            if self.may_be_full(key.consumer()) {
+                known.push(one);
                 continue;
             }
             let (decision, valid_until) = store_absent(key, store, &policy, position);

@@ -24,7 +24,11 @@ on_both_stores!(
 );
 
 /// Messages whose first attempt has failed, and may be tried again.
-async fn retried(server: &mut TestServer, ids: impl IntoIterator<Item = String>, kind: FailureKind) {
+pub(super) async fn retried(
+    server: &mut TestServer,
+    ids: impl IntoIterator<Item = String>,
+    kind: FailureKind,
+) {
     for id in ids {
         let held = acquired(&server.client.claim(claim("c", &id)).await.unwrap().into_inner());
         let fail = proto::FailRequest {
@@ -43,7 +47,7 @@ fn filter(states: &[EntryState]) -> Option<EntryFilter> {
     Some(EntryFilter { consumer: "c".into(), states, ..Default::default() })
 }
 
-fn park(operation: &str) -> ParkEntriesRequest {
+pub(super) fn park(operation: &str) -> ParkEntriesRequest {
     ParkEntriesRequest {
         filter: filter(&[EntryState::FailedRetryable]),
         operation_id: operation.into(),
@@ -53,7 +57,7 @@ fn park(operation: &str) -> ParkEntriesRequest {
     }
 }
 
-fn resolve(operation: &str, state: EntryState) -> ResolveEntriesRequest {
+pub(super) fn resolve(operation: &str, state: EntryState) -> ResolveEntriesRequest {
     ResolveEntriesRequest {
         filter: filter(&[EntryState::Parked]),
         operation_id: operation.into(),
@@ -136,7 +140,6 @@ async fn bulk_resolve_records_the_outcome_and_the_evidence(kind: Kind) {
 async fn bulk_changes_force_nothing(kind: Kind) {
     let mut server = TestServer::start(kind).await;
     let held = acquired(&server.client.claim(claim("c", "held")).await.unwrap().into_inner());
-    assert!(held.token > 0);
     let open = ResolveEntriesRequest {
         filter: filter(&[EntryState::InProgress]),
         ..resolve("op-1", EntryState::Received)
@@ -146,6 +149,8 @@ async fn bulk_changes_force_nothing(kind: Kind) {
     let refused = ended.outcomes[0].rejected.as_ref().unwrap();
     assert_eq!(refused.reason(), proto::ErrorReason::StateNotAllowed);
     assert_eq!(states(&mut server).await, [(2, 1)]);
+    let renew = proto::RenewRequest { key: key("c", "held"), token: held.token, ..Default::default() };
+    server.client.renew(renew).await.unwrap();
     // When lease and grace are over the same operation goes on.
     server.advance(Span::from_secs(60)).await;
     let ended: ResolveEntriesResponse = whole!(server.resolve_entries(open));

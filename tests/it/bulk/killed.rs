@@ -1,6 +1,8 @@
-//! Bulk changes while their server is killed again and again: each entry is changed one time, and has one event.
+//! Bulk changes while their server crashes and is killed again and again: each entry is changed one time, and has one event.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
 
 use futures_util::StreamExt as _;
 use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
@@ -9,12 +11,14 @@ use tonic::transport::Channel;
 
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::postgres as pg;
-use crate::process::{Server, sqlite};
+use crate::process::{BINARY, Server, sqlite};
 
 /// Number of messages.
 const ALL: usize = 120;
 /// How often the server is killed amid the operation.
 const KILLS: usize = 3;
+/// How a process ends that crashes at a named point.
+const SIGABRT: i32 = 6;
 
 /// Which change.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +44,8 @@ impl Change {
     }
 
     /// Runs the operation at this rate, until this number of entries is reported as changed, or to its end; returns the
-    /// reported number.
-    async fn run(self, admin: &mut AdminServiceClient<Channel>, rate: i32, until: i64) -> i64 {
+    /// reported number. `None` if the server ends before the operation.
+    async fn run(self, admin: &mut AdminServiceClient<Channel>, rate: i32, until: i64) -> Option<i64> {
         let filter = Some(EntryFilter {
             consumer: "c".into(),
             states: vec![self.from().0.into()],
@@ -50,15 +54,13 @@ impl Change {
         let (operation_id, reason) = ("op".to_owned(), "why".to_owned());
         macro_rules! follow {
             ($answers:expr) => {{
-                let (mut answers, mut changed) = ($answers.await.unwrap().into_inner(), 0);
-                while let Some(answer) = answers.next().await {
-                    let answer = answer.unwrap();
-                    changed = answer.changed;
-                    if answer.finished || changed >= until {
-                        break;
+                let mut answers = $answers.await.ok()?.into_inner();
+                loop {
+                    let answer = answers.next().await?.ok()?;
+                    if answer.finished || answer.changed >= until {
+                        return Some(answer.changed);
                     }
                 }
-                changed
             }};
         }
         match self {
@@ -87,7 +89,21 @@ async fn admin(server: &Server) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(server.channel().await.unwrap())
 }
 
-/// Kills the server amid the operation, and continues at another one.
+/// The write of an operation at which a server crashes: after this number of writes.
+const CRASH_AFTER: usize = 20;
+
+/// Runs the operation at a server that crashes at this point; the point must be reached.
+async fn crashes(database_url: &str, change: Change, point: &str) {
+    let mut command = Command::new(BINARY);
+    command.env("IDEMPOTENCY_LEDGER_CRASH_AT", format!("{point}:{CRASH_AFTER}"));
+    let mut server = Server::spawn(command, database_url).await;
+    let ended = change.run(&mut admin(&server).await, 1_000, i64::MAX).await;
+    assert_eq!(ended, None, "{change:?}: the server crashes at {point} before the end");
+    let status = tokio::task::spawn_blocking(move || server.child.wait().unwrap()).await.unwrap();
+    assert_eq!(status.signal(), Some(SIGABRT), "{change:?}: {point} was reached");
+}
+
+/// Crashes and kills the server amid the operation, and continues at another one.
 async fn survives(database_url: &str, change: Change) {
     let mut server = Server::start(database_url).await;
     let mut client = server.client().await;
@@ -102,9 +118,15 @@ async fn survives(database_url: &str, change: Change) {
         };
         client.fail(fail).await.unwrap();
     }
-    let mut before = 0;
+    drop(server);
+    for point in ["before_send", "after_send", "after_commit"] {
+        crashes(database_url, change, point).await;
+    }
+    server = Server::start(database_url).await;
+    // The first write is that of the operation, where it is new; the last one of each may be missing.
+    let mut before = i64::try_from(3 * CRASH_AFTER).unwrap() - 3;
     for _ in 0..KILLS {
-        let changed = change.run(&mut admin(&server).await, 10, before + 1).await;
+        let changed = change.run(&mut admin(&server).await, 10, before + 1).await.unwrap();
         assert!(changed > before && changed < i64::try_from(ALL).unwrap(), "{change:?}: {changed}");
         before = changed;
         // SIGKILL.
@@ -112,7 +134,7 @@ async fn survives(database_url: &str, change: Change) {
         server = Server::start(database_url).await;
     }
     let changed = change.run(&mut admin(&server).await, 1_000, i64::MAX).await;
-    assert_eq!(changed, i64::try_from(ALL).unwrap(), "{change:?}: in all calls together");
+    assert_eq!(changed, Some(i64::try_from(ALL).unwrap()), "{change:?}: in all calls together");
     let (state, action) = change.to();
     let mut admin = admin(&server).await;
     let request = proto::ListAuditEventsRequest { page_size: 1_000, ..Default::default() };

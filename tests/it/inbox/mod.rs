@@ -1,8 +1,14 @@
 //! The inbox: docs/contract.md, section 15, over the wire and on both stores.
 
+mod changes;
 mod conservation;
+mod handouts;
+mod kept;
+mod log;
 mod next;
+mod store_rules;
 mod store_table;
+mod waits;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,8 +36,12 @@ pub(crate) async fn server_with(kind: Kind, setup: Setup) -> TestServer {
 
 /// A message of the consumer `c`.
 pub(crate) fn message(id: &str) -> proto::StoreRequest {
+    message_of("c", id)
+}
+
+pub(crate) fn message_of(consumer: &str, id: &str) -> proto::StoreRequest {
     proto::StoreRequest {
-        key: key("c", id),
+        key: key(consumer, id),
         message: Some(proto::Message {
             payload: format!("payload of {id}").into_bytes().into(),
             headers: vec![proto::Header { name: "trace".into(), value: vec![1, 2].into() }],

@@ -30,18 +30,20 @@ on_both_stores!(
     dropped_fingerprint_erases_the_message,
 );
 
-async fn entry(server: &mut TestServer, id: &str) -> proto::Entry {
+pub(super) async fn entry(server: &mut TestServer, id: &str) -> proto::Entry {
     let request = proto::GetEntryRequest { key: key("c", id), ..Default::default() };
     server.admin.get_entry(request).await.unwrap().into_inner().entry.unwrap()
 }
 
-async fn complete(server: &mut TestServer, id: &str, token: i64) -> proto::CompleteResponse {
+pub(super) async fn complete(server: &mut TestServer, id: &str, token: i64) -> proto::CompleteResponse {
     let request = proto::CompleteRequest { key: key("c", id), token, ..Default::default() };
     server.client.complete(request).await.unwrap().into_inner()
 }
 
 async fn message_is_handed_out_as_it_was_stored_and_completed(kind: Kind) {
-    let mut server = server(kind).await;
+    // The purge at the start of the server must not erase it.
+    let policy = Policy { message_retention: seconds(60), ..inbox() };
+    let mut server = server_with(kind, Setup::default().with("c", policy)).await;
     stored(&mut server, "1").await;
     let now = entry(&mut server, "1").await;
     assert_eq!((now.state(), now.message_state()), (EntryState::Received, MessageState::Kept));

@@ -22,15 +22,15 @@ on_both_stores!(
     stored_messages_are_counted_as_they_come_and_go,
 );
 
-async fn answer_to(server: &mut TestServer, request: proto::StoreRequest) -> (String, Advice) {
+pub(super) async fn answer_to(server: &mut TestServer, request: proto::StoreRequest) -> (String, Advice) {
     answered(&server.client.store(request).await.unwrap().into_inner())
 }
 
-async fn held(server: &mut TestServer, id: &str) -> i64 {
+pub(super) async fn held(server: &mut TestServer, id: &str) -> i64 {
     acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner()).token
 }
 
-async fn failed(server: &mut TestServer, id: &str, kind: FailureKind) {
+pub(super) async fn failed(server: &mut TestServer, id: &str, kind: FailureKind) {
     let token = held(server, id).await;
     let request = proto::FailRequest {
         key: key("c", id),

@@ -20,12 +20,12 @@ on_both_stores!(
     filters_of_open_entries_are_refused_where_they_make_no_sense,
 );
 
-fn all(states: &[EntryState]) -> EntryFilter {
+pub(super) fn all(states: &[EntryState]) -> EntryFilter {
     EntryFilter { states: states.iter().map(|state| (*state).into()).collect(), ..Default::default() }
 }
 
 /// The consumers and ids on all pages, and the largest page.
-async fn named(server: &mut TestServer, mut request: ListEntriesRequest) -> (Vec<String>, usize) {
+pub(super) async fn named(server: &mut TestServer, mut request: ListEntriesRequest) -> (Vec<String>, usize) {
     let (mut names, mut largest) = (Vec::new(), 0);
     loop {
         let page = server.admin.list_entries(request.clone()).await.unwrap().into_inner();

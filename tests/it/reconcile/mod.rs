@@ -3,6 +3,7 @@
 
 mod faults;
 mod large;
+mod overlaps;
 mod refused;
 
 use bytes::Bytes;
@@ -148,7 +149,9 @@ async fn each_row_of_the_table_has_its_outcome_and_its_event(kind: Kind) {
         for (((id, outcomes), result), before) in table.iter().zip(&results).zip(before) {
             let expected = outcomes[column];
             assert_eq!((result.outcome(), &result.rejected), (expected, &None), "{evidence:?} of {id}");
-            assert_eq!(result.retry_after.is_some(), expected == Is::NotNow, "{id}");
+            // What remains of a lease of 30 s and a grace of 1 s.
+            let left = (expected == Is::NotNow).then_some(prost_types::Duration { seconds: 31, nanos: 0 });
+            assert_eq!(result.retry_after, left, "{id}");
             let after = entry(&server, id).await;
             if [Is::Completed, Is::Resolved, Is::Parked, Is::Doubled].contains(&expected) {
                 changed.push(*id);

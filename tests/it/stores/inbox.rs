@@ -172,18 +172,42 @@ async fn hand_out_after_its_instant_writes_nothing(kind: Kind) {
     assert_eq!(done.next_due, loaded(&mut *session, "1").await.unwrap().next_at());
 }
 
-/// While one look judges its candidates, another one finds others. (SQLite has one writer at a time.)
+/// While one look judges its candidates, another one finds others: on Postgres it skips the rows that the first one has locked, and
+/// is done before it. `SQLite` has one writer at a time: there the other one follows.
 async fn hand_out_skips_what_another_one_holds(kind: Kind) {
     let at = TestStore::new(kind).await;
     let (mut one, mut other) = (opened(&at).await, opened(&at).await);
     stored(&mut *one, &["1", "2"]).await;
     let first = DueLook { limit: 1, ..look() };
-    let (done, both) = (
-        one.inbox().hand_out(&first, &grants(START)).await.unwrap(),
-        other.inbox().hand_out(&look(), &grants(START)).await.unwrap(),
-    );
+    let overlaps = kind != Kind::Sqlite;
+    let (judges, judging) = std::sync::mpsc::channel::<()>();
+    let (other_is_done, go_on) = std::sync::mpsc::channel::<()>();
+    let (grant, go_on) = (grants(START), std::sync::Mutex::new(go_on));
+    let slow: Choose = Arc::new(move |due: &Due| {
+        judges.send(()).unwrap();
+        if overlaps {
+            let patience = std::time::Duration::from_secs(30);
+            go_on.lock().unwrap().recv_timeout(patience).expect("the other look ends before this one");
+        }
+        grant(due)
+    });
+    let holds = tokio::task::spawn_blocking(move || {
+        let handle = tokio::runtime::Handle::current();
+        handle.block_on(async { one.inbox().hand_out(&first, &slow).await.unwrap() })
+    });
+    tokio::task::spawn_blocking(move || judging.recv().unwrap()).await.unwrap();
+    let claim = Handout { claim_id: Uuid::from_u128(2), ..look().claim };
+    let both = other.inbox().hand_out(&DueLook { claim, ..look() }, &grants(START)).await.unwrap();
+    if overlaps {
+        assert!(!holds.is_finished(), "the first look still holds its row");
+        other_is_done.send(()).unwrap();
+    }
+    let done = holds.await.unwrap();
     assert_eq!((done.choice.writes.len(), both.choice.writes.len()), (1, 1));
     assert_ne!(done.choice.writes[0].0.key, both.choice.writes[0].0.key);
+    for id in ["1", "2"] {
+        assert_eq!(loaded(&mut *other, id).await.unwrap().state, State::InProgress, "{id}");
+    }
 }
 
 async fn erase_leaves_the_message_of_a_later_life(kind: Kind) {

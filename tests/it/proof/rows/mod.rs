@@ -1,5 +1,6 @@
 //! A table of many entries: nothing that is done often, or asked by an operator, reads it in proportion.
 
+mod audited;
 mod bounded;
 mod calls;
 mod growth;
