@@ -71,11 +71,9 @@ impl InboxMetrics {
             Ok(StoreVerdict::Failed { .. }) => 3,
             Ok(StoreVerdict::FingerprintMismatch { .. }) => 4,
             Ok(StoreVerdict::OutsideWindow { .. }) => 5,
-            Err(refusal) => match refusal.reason {
-                Reason::InboxOff => 7,
-                Reason::BacklogFull => 8,
-                _ => 6,
-            },
+            Err(refusal) if refusal.reason == Reason::InboxOff => 7,
+            Err(refusal) if refusal.reason == Reason::BacklogFull => 8,
+            Err(_) => 6,
         };
         if let Some(count) = self.stores.get(outcome) {
             count.inc();

@@ -2934,7 +2934,7 @@ MUTANTS = [
         ("src/cli/entries/summary/needs.rs", ".filter(|age| *age >= OVERDUE)", ".filter(|age| *age > OVERDUE)"),
     ]),
     Mutant("NI35", "a Store that a full backlog refuses counts as any refusal", "inbox::store_table", [
-        ("src/metrics/inbox.rs", "Reason::BacklogFull => 8,", "Reason::BacklogFull => 6,"),
+        ("src/metrics/inbox.rs", "Err(refusal) if refusal.reason == Reason::BacklogFull => 8,", "Err(refusal) if refusal.reason == Reason::BacklogFull => 6,"),
     ]),
     Mutant("NI36", "a deletion does not say that it takes the only copy of a message", "cli::messages", [
         ("src/cli/entries/change.rs", "loses = (erases && entry.message_state() == MessageState::Kept).then_some(ONLY_COPY);", "loses = (!erases).then_some(ONLY_COPY);"),

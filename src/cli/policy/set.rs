@@ -66,7 +66,7 @@ impl Set {
         // Where the server would refuse the policy, the change itself reports why.
         let would_be = validated.as_ref().ok().and_then(|answer| answer.policy.clone()?.policy);
         if let Some(policy) = would_be {
-            if policy.inbox() && !found.policy.as_ref().is_some_and(|in_force| in_force.inbox()) {
+            if policy.inbox() && !found.policy.as_ref().is_some_and(proto::Policy::inbox) {
                 output.note(INBOX);
             }
             warned::warn(client, &mut admin, &self.consumer, &policy).await;

@@ -10,46 +10,46 @@ macro_rules! actions {
 }
 
 actions! {
-    /// RedriveEntry, and each entry of RedriveEntries.
+    /// `RedriveEntry`, and each entry of `RedriveEntries`.
     REDRIVE,
-    /// ParkEntry, and each entry of ParkEntries.
+    /// `ParkEntry`, and each entry of `ParkEntries`.
     PARK,
-    /// ResolveEntry as COMPLETED, and each entry of such a ResolveEntries.
+    /// `ResolveEntry` as `COMPLETED`, and each entry of such a `ResolveEntries`.
     RESOLVE_COMPLETED,
-    /// ResolveEntry as FAILED_TERMINAL, and each entry of such a ResolveEntries.
+    /// `ResolveEntry` as `FAILED_TERMINAL`, and each entry of such a `ResolveEntries`.
     RESOLVE_FAILED_TERMINAL,
-    /// ResolveEntry as RECEIVED, and each entry of such a ResolveEntries.
+    /// `ResolveEntry` as `RECEIVED`, and each entry of such a `ResolveEntries`.
     RESOLVE_RECEIVED,
-    /// DeleteEntry.
+    /// `DeleteEntry`.
     DELETE,
-    /// GetMessage.
+    /// `GetMessage`.
     READ_MESSAGE,
-    /// The start of a RedriveEntries.
+    /// The start of a `RedriveEntries`.
     REDRIVE_ENTRIES,
-    /// The start of a ParkEntries.
+    /// The start of a `ParkEntries`.
     PARK_ENTRIES,
-    /// The start of a ResolveEntries.
+    /// The start of a `ResolveEntries`.
     RESOLVE_ENTRIES,
     /// The entries of one consumer that one part of an import stored.
     IMPORT_ENTRIES,
-    /// A row of ReconcileEntries that completed its entry.
+    /// A row of `ReconcileEntries` that completed its entry.
     RECONCILE_COMPLETED,
-    /// A row of ReconcileEntries that parked its entry.
+    /// A row of `ReconcileEntries` that parked its entry.
     RECONCILE_PARKED,
-    /// A row of ReconcileEntries that reports a second effect.
+    /// A row of `ReconcileEntries` that reports a second effect.
     RECONCILE_DOUBLED,
-    /// SetPolicy.
+    /// `SetPolicy`.
     SET_POLICY,
-    /// DeletePolicy.
+    /// `DeletePolicy`.
     DELETE_POLICY,
-    /// CreateReplayRun.
+    /// `CreateReplayRun`.
     CREATE_REPLAY_RUN,
-    /// CloseReplayRun.
+    /// `CloseReplayRun`.
     CLOSE_REPLAY_RUN,
-    /// HoldConsumers.
+    /// `HoldConsumers`.
     HOLD_CONSUMERS,
-    /// ResumeConsumers.
+    /// `ResumeConsumers`.
     RESUME_CONSUMERS,
-    /// RaiseTokenOffset.
+    /// `RaiseTokenOffset`.
     RAISE_TOKEN_OFFSET,
 }
