@@ -2669,6 +2669,7 @@ MUTANTS = [
         ("src/domain/reconcile.rs", "    if at_work(entry, context.now) {", "    if entry.state == State::InProgress && at_work(entry, context.now) {"),
     ]),
     Mutant("IN55", "the audit of an operation reads those whose ids begin alike", "proof::rows::audited", [
+        (LITE_AUDIT, "request_id > ?4 || '/' AND request_id < ?4 || '/~' AND request_id < ?2", "request_id > ?4 AND +request_id < ?4 || '/~' AND +request_id < ?2"),
         (PG_AUDIT, "request_id > $4 || '/' AND request_id < $4 || '/~' AND request_id < $2", "request_id > $4 AND starts_with(request_id, $4 || '/') AND request_id < $2"),
     ]),
     Mutant("IN56", "groups of more than a hundred consumers look complete", "queries::everywhere", [

@@ -1,12 +1,13 @@
 //! The audit of one operation next to those of many others whose ids begin alike: the query reads none of theirs.
 
 use idempotency_ledger::domain::AuditEvent;
-use idempotency_ledger::store::POSTGRES_SETTINGS;
+use idempotency_ledger::store::{POSTGRES_SETTINGS, SQLITE_STATEMENTS};
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Executor as _};
+use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
 use super::plans::{Case, explain};
 use crate::harness::postgres as pg;
+use crate::harness::server::{Kind, TestStore};
 
 /// Events of other operations: `fix-0001` and so on sort after `fix`, and before its parts, `fix/…`.
 const OTHERS: u64 = 2_000;
@@ -62,4 +63,23 @@ async fn audit_of_an_operation_reads_its_own_events_alone() {
             assert!(read <= expected as f64, "{read} rows are read, analysed: {analysed}: {plan:#}");
         }
     }
+}
+
+/// `SQLite` does not report how many rows it reads: its plan must have a look-up of the operation's own id, and one range.
+#[tokio::test]
+async fn audit_of_an_operation_is_two_searches_on_sqlite() {
+    let at = TestStore::new(Kind::Sqlite).await;
+    let mut connection = at.sqlite().await;
+    let head = "-- ledger.audit_of_operation\n";
+    let statement = SQLITE_STATEMENTS.iter().find(|statement| statement.starts_with(head)).unwrap();
+    let plan = format!("EXPLAIN QUERY PLAN {statement}");
+    let rows = sqlx::query(AssertSqlSafe(plan)).fetch_all(&mut connection).await.unwrap();
+    let reads: Vec<String> = rows
+        .iter()
+        .map(|row| row.get::<String, _>("detail"))
+        .filter(|detail| detail.contains("audit"))
+        .collect();
+    let by = "SEARCH audit USING INDEX sqlite_autoindex_audit_1";
+    let expected = [format!("{by} (request_id>? AND request_id<?)"), format!("{by} (request_id=?)")];
+    assert_eq!(reads, expected);
 }
