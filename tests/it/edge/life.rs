@@ -94,12 +94,12 @@ async fn a_connection_without_a_call_ends_and_its_client_comes_back() {
             break;
         }
     }
-    let told = began.elapsed();
-    assert!(told > Duration::from_millis(450), "{told:?}");
+    let goaway = began.elapsed();
+    assert!(goaway > Duration::from_millis(450), "{goaway:?}");
     timer.within(Duration::from_secs(3), "the GOAWAY of an idle connection");
     // It answers nothing: it is closed all the same.
     while frame(&mut idle).await.is_some() {}
-    println!("told to go after {told:?}, closed after {:?}", began.elapsed());
+    println!("GOAWAY after {goaway:?}, closed after {:?}", began.elapsed());
     timer.within(Duration::from_secs(15), "the end of an idle connection");
     // A client that was idle notices nothing.
     for round in 0..3 {
@@ -138,7 +138,7 @@ async fn a_connection_without_a_call_ends_and_its_client_comes_back() {
 
 /// What a client saw that calls all the time.
 #[derive(Debug, Default)]
-struct Told {
+struct Seen {
     answered: AtomicU64,
     /// Its library gave up before the call was sent: it never left the client.
     unsent: AtomicU64,
@@ -146,7 +146,7 @@ struct Told {
     over: AtomicBool,
 }
 
-impl Told {
+impl Seen {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
@@ -164,49 +164,49 @@ async fn aging() -> TestServer {
 }
 
 /// Lets the clients call for several ages; where the machine delays them, for as much longer as they need.
-async fn several_ages(server: &TestServer, told: &Told) {
+async fn several_ages(server: &TestServer, seen: &Seen) {
     let timer = Timer::start();
     tokio::time::sleep(AGES).await;
-    let few = || closed(server, "age") < AGED || told.answered.load(Ordering::SeqCst) <= ANSWERED;
+    let few = || closed(server, "age") < AGED || seen.answered.load(Ordering::SeqCst) <= ANSWERED;
     while few() && timer.took() < AGES {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    told.over.store(true, Ordering::SeqCst);
+    seen.over.store(true, Ordering::SeqCst);
 }
 
-fn nothing_was_lost(server: &TestServer, told: &Told) {
+fn nothing_was_lost(server: &TestServer, seen: &Seen) {
     let aged = closed(server, "age");
-    println!("{aged} connections ended by their age: {told:?}");
+    println!("{aged} connections ended by their age: {seen:?}");
     assert!(aged >= AGED, "each client saw several ages: {aged}");
-    assert_eq!(told.lost.load(Ordering::SeqCst), 0, "{told:?}");
-    assert!(told.answered.load(Ordering::SeqCst) > ANSWERED, "{told:?}");
+    assert_eq!(seen.lost.load(Ordering::SeqCst), 0, "{seen:?}");
+    assert!(seen.answered.load(Ordering::SeqCst) > ANSWERED, "{seen:?}");
 }
 
 /// One connection after the other: it takes the next as soon as it knows that one ends, as clients of gRPC do.
-async fn calls_on_raw_connections(address: String, task: u32, told: Arc<Told>) {
+async fn calls_on_raw_connections(address: String, task: u32, seen: Arc<Seen>) {
     let mut number = 0_u64;
-    while !told.is_over() {
+    while !seen.is_over() {
         let stream = TcpStream::connect(&address).await.unwrap();
         let (send, connection) = h2::client::handshake(stream).await.unwrap();
         let driving = tokio::spawn(connection);
         let mut waiting = JoinSet::new();
-        while !told.is_over() {
+        while !seen.is_over() {
             let Ok(mut send) = send.clone().ready().await else { break };
             number += 1;
             let message = claim("c", &format!("raw {task}-{number}"));
             let Ok((answer, mut body)) = send.send_request(super::frames::post(), false) else { break };
             let sent = body.send_data(super::frames::message(&message).into(), true);
-            let told = Arc::clone(&told);
+            let seen = Arc::clone(&seen);
             waiting.spawn(async move {
                 match answer.await {
-                    Ok(answer) if answer.status() == 200 => told.answered.fetch_add(1, Ordering::SeqCst),
+                    Ok(answer) if answer.status() == 200 => seen.answered.fetch_add(1, Ordering::SeqCst),
                     // It waited for a stream when the connection ended.
                     Err(error) if sent.is_err() || error.is_go_away() && error.is_remote() => {
-                        told.unsent.fetch_add(1, Ordering::SeqCst)
+                        seen.unsent.fetch_add(1, Ordering::SeqCst)
                     }
                     other => {
                         println!("lost: {other:?}");
-                        told.lost.fetch_add(1, Ordering::SeqCst)
+                        seen.lost.fetch_add(1, Ordering::SeqCst)
                     }
                 }
             });
@@ -223,15 +223,15 @@ async fn calls_on_raw_connections(address: String, task: u32, told: Arc<Told>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_lost_over_several_ages() {
     let server = aging().await;
-    let told = Arc::new(Told::default());
+    let seen = Arc::new(Seen::default());
     let mut callers = JoinSet::new();
     for task in 0..8 {
         let address = server.address().to_string();
-        callers.spawn(calls_on_raw_connections(address, task, Arc::clone(&told)));
+        callers.spawn(calls_on_raw_connections(address, task, Arc::clone(&seen)));
     }
-    several_ages(&server, &told).await;
+    several_ages(&server, &seen).await;
     callers.join_all().await;
-    nothing_was_lost(&server, &told);
+    nothing_was_lost(&server, &seen);
     server.stop().await;
 }
 
@@ -240,15 +240,15 @@ async fn no_call_is_lost_over_several_ages() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_repeats_what_has_no_reason_sees_no_failed_call_over_several_ages() {
     let server = aging().await;
-    let told = Arc::new(Told::default());
+    let seen = Arc::new(Seen::default());
     let mut callers = JoinSet::new();
     for connection in 0..8 {
         let client = LedgerServiceClient::new(raw::channel(&server).await);
         for task in 0..4 {
-            let (mut client, told) = (client.clone(), Arc::clone(&told));
+            let (mut client, seen) = (client.clone(), Arc::clone(&seen));
             callers.spawn(async move {
                 let mut number = 0_u64;
-                while !told.is_over() {
+                while !seen.is_over() {
                     number += 1;
                     let request = claim("c", &format!("{connection}-{task}-{number}"));
                     let mut tries = 0;
@@ -257,19 +257,19 @@ async fn a_client_that_repeats_what_has_no_reason_sees_no_failed_call_over_sever
                         let has_reason = status.metadata().contains_key("idempotency-ledger-reason");
                         if has_reason || tries == 3 {
                             println!("lost: {status:?}");
-                            told.lost.fetch_add(1, Ordering::SeqCst);
+                            seen.lost.fetch_add(1, Ordering::SeqCst);
                             break;
                         }
-                        told.unsent.fetch_add(1, Ordering::SeqCst);
+                        seen.unsent.fetch_add(1, Ordering::SeqCst);
                     }
-                    told.answered.fetch_add(1, Ordering::SeqCst);
+                    seen.answered.fetch_add(1, Ordering::SeqCst);
                 }
             });
         }
     }
-    several_ages(&server, &told).await;
+    several_ages(&server, &seen).await;
     callers.join_all().await;
-    nothing_was_lost(&server, &told);
+    nothing_was_lost(&server, &seen);
     server.stop().await;
 }
 

@@ -32,7 +32,7 @@ async fn served(folder: &Path, settings: &[&str]) -> Server {
 /// the first heartbeat that is answered, and reports SERVING after the second one, a second later.
 const NO_SESSION: Duration = Duration::from_millis(500);
 
-/// Waits until the server reports SERVING, and claims. The first claim must be answered: by section 3 of the contract, sessions
+/// Waits until the server reports SERVING, and claims. The first claim must be answered: by docs/contract.md, section 3, sessions
 /// work while the server reports SERVING.
 async fn claims_again(
     server: &Server,
