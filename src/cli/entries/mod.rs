@@ -44,7 +44,7 @@ pub(super) enum Command {
     /// Forget an entry for good: a later delivery of the message is new
     Delete(change::Delete),
     /// Store a message in the inbox of its consumer, whose workers process it: needs the right `store`
-    Store(store::Store),
+    Store(store::StoreMessage),
     /// Store messages that were processed elsewhere as COMPLETED
     Import(import::Import),
     /// Bring in effects that happened while the ledger could not be reached

@@ -21,7 +21,7 @@ const READ_MAX: u64 = (256 << 10) + 1;
 
 /// What to store.
 #[derive(Args)]
-pub(in crate::cli) struct Store {
+pub(in crate::cli) struct StoreMessage {
     #[command(flatten)]
     key: EntryKeyArgs,
     /// The file with the payload; - for standard input
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Store {
     no_fingerprint: bool,
 }
 
-impl Store {
+impl StoreMessage {
     pub(super) async fn run(self, client: &Client) -> Result<Exit, Problem> {
         let payload = self.payload()?;
         let fingerprint = if self.no_fingerprint { Vec::new() } else { Sha256::digest(&payload).to_vec() };

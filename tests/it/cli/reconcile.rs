@@ -127,7 +127,13 @@ async fn nothing_is_changed_without_a_yes(kind: Kind) {
 #[test]
 fn a_file_that_cannot_be_read_twice_is_refused() {
     let nowhere = ["--endpoint", "127.0.0.1:1", "--yes"];
-    let missing = ["entries", "reconcile", "/no/such.jsonl", "--reason", "r"];
-    alone(&[&missing[..], &nowhere].concat()).says(5, &["is the server running?"]);
+    for (file, code, says) in [
+        ("/no/such.jsonl", 1, "No such file"),
+        ("/dev/null", 2, "is not a regular file"),
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), 5, "is the server running?"),
+    ] {
+        let reconcile = ["entries", "reconcile", file, "--reason", "r"];
+        alone(&[&reconcile[..], &nowhere].concat()).says(code, &[says]);
+    }
     alone(&["entries", "reconcile", "/no/such.jsonl"]).says(2, &["--reason"]);
 }

@@ -191,12 +191,13 @@ async fn filters_that_a_server_does_not_know_are_refused() {
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
     let server = tonic::transport::Server::builder().add_service(health).serve_with_incoming(incoming);
     let server = tokio::spawn(server);
-    let refused = "does not know --owner, --error-contains and --parked-since: it would ignore them";
+    let refused = "does not know --owner, --error-contains, --parked-since and --kept: it would ignore them";
     let redrive = ["entries", "redrive", "--consumer", "c", "--state", "PARKED", "--reason", "r", "--yes"];
     let commands = [
         ([&redrive[..], &["--error-contains", "502"]].concat(), refused),
         ([&redrive[..], &["--parked-since", "1h"]].concat(), refused),
         (vec!["entries", "list", "--owner", "pod-a/1"], refused),
+        (vec!["entries", "list", "--kept"], refused),
         (redrive.to_vec(), "Unimplemented"),
     ];
     let run = move || {
