@@ -132,9 +132,9 @@ class Scene:
             new.open(endpoint or self.proxy.address, consumer, **options)
         return new
 
-    def consumer(self) -> Subject:
-        """The first example of the package's README, over this ledger."""
-        return self.program("example", {"LEDGER_ENDPOINT": self.proxy.address})
+    def consumer(self, example: str = "example") -> Subject:
+        """An example of the package's README, by default the first one, over this ledger."""
+        return self.program(example, {"LEDGER_ENDPOINT": self.proxy.address})
 
     def program(self, name: str, environment: dict[str, str]) -> Subject:
         """Another program of the language, which speaks the protocol as far as it needs."""
@@ -149,9 +149,9 @@ class Scene:
         self._servers.append(new)
         return new
 
-    def inbox(self) -> str:
-        """A new consumer whose messages may be stored; returns its name."""
-        consumer = f"inbox-{uuid.uuid4()}"
+    def inbox(self, consumer: str | None = None) -> str:
+        """A consumer, new unless it is named, whose messages may be stored; returns its name."""
+        consumer = consumer or f"inbox-{uuid.uuid4()}"
         policy = admin.Policy(inbox=True)
         request = admin.SetPolicyRequest(consumer=consumer, request_id="inbox", reason="a scenario", policy=policy)
         admin_rpc.AdminServiceStub(self._channel).SetPolicy(request, timeout=15)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -54,7 +55,7 @@ def refused_stores(s: Scene) -> None:
     outcome = subject.store(full)
     advises(outcome, "RETRY_LATER", "BACKLOG_FULL")
     check(outcome["delay"] >= 30, f"the delay is {outcome['delay']} s")
-    s.fault("Store", "answer", unknown_verdict=True, advice=1, id=odd)
+    s.fault("Store", "answer", unknown_verdict=True, advice=2, id=odd)
     advises(subject.store(odd), "RETRY_LATER")
     advises(subject.store(large, bytes=256 * 1024 + 1), "DEAD_LETTER", "INVALID_FIELD")
     check(not s.proxy.of("Store", large), "a message beyond its bound was sent")
@@ -123,7 +124,7 @@ def worker_renews_and_releases_what_waits(s: Scene) -> None:
         check(s.rival(id, consumer).WhichOneof("verdict") == "in_progress", "a message that waited is not held")
     subject.send("close", ledger="l", grace=20)
     for id in waiting:
-        s.settled(id, consumer, "RECEIVED")
+        s.settled(id, consumer, "RECEIVED", seconds=10)
     for effect in effects:
         subject.take_effect(effect)
     check(subject.wait_for("closed")["ended"], "the client was closed while a handler ran")
@@ -156,6 +157,20 @@ def one_handler_a_message(s: Scene) -> None:
     subject.take_effect(heir)
     check(s.settled(id, consumer).attempt == 2, "the second attempt did not complete it")
     s.effects(id, 1, 2)
+
+
+@scenario(7, 19, needs="inbox_example")
+def inbox_example(s: Scene) -> None:
+    """The example of the package's README, as it stands there: a receiver and a worker in one process."""
+    consumer = s.inbox("payments")
+    program, id = s.consumer("inbox_example"), s.new_id()
+    advises(program.outcome(program.deliver(id)), "ACK")
+    s.settled(id, consumer)
+    advises(program.outcome(program.deliver(id)), "ACK")
+    advises(program.outcome(program.deliver("x" * 600)), "DEAD_LETTER")
+    s.effects(id)
+    program.signal(signal.SIGTERM)
+    check(program.process.wait(20) == 0, f"the exit code is {program.process.returncode}")
 
 
 @scenario(17, needs="inbox")
