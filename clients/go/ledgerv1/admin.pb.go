@@ -1410,7 +1410,7 @@ func (x *GetMessageResponse) GetStoredAt() *timestamppb.Timestamp {
 type EntryFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The consumer; at most 128 bytes. Required, except by ListEntries and GroupEntries: empty there means all consumers, and then
-	// `replay_run` must be empty, and `states` must not name COMPLETED.
+	// `replay_run` must be empty, and `states` must not name COMPLETED, except with `doubled`.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// Only entries of this source. Empty: all.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
@@ -2376,7 +2376,8 @@ type RedriveEntryRequest struct {
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Allow it also where the message could have its effect twice: see RedriveEntry.
 	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
-	// Drop the pinned fingerprint, so that the next claim may bring another payload.
+	// Drop the pinned fingerprint, so that the next claim may bring another payload. A stored message is erased with it, of which
+	// no broker has another copy: such an entry needs `force`.
 	DropFingerprint bool `protobuf:"varint,6,opt,name=drop_fingerprint,json=dropFingerprint,proto3" json:"drop_fingerprint,omitempty"`
 	// Make the entry if it does not exist: for a message that was answered `outside_window` and must be
 	// processed anyway. Not for a key with a `replay_run`, which has no window: ENTRY_NOT_FOUND.
@@ -2977,7 +2978,8 @@ type RedriveEntriesRequest struct {
 	// 1,000,000. Unset: 10,000. Where calls of one operation run concurrently, each except the first may exceed
 	// it by up to 100.
 	Maximum int32 `protobuf:"varint,6,opt,name=maximum,proto3" json:"maximum,omitempty"`
-	// Drop the pinned fingerprints, so that the next claims may bring other payloads.
+	// Drop the pinned fingerprints, so that the next claims may bring other payloads. An entry that keeps its message is refused
+	// then: redrive it alone, with `force`.
 	DropFingerprint bool `protobuf:"varint,7,opt,name=drop_fingerprint,json=dropFingerprint,proto3" json:"drop_fingerprint,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
