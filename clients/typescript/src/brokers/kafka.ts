@@ -38,7 +38,10 @@ const NOTHING = new Uint8Array();
 export type TopicHandler = (claim: Claim, message: KafkaMessage, signal: AbortSignal) => Promise<Result> | Result;
 
 /** How a client of Kafka reaches the brokers: `bootstrapBrokers`, `tls`, `sasl` and so on. */
-export type KafkaConfig = Omit<BaseOptions, 'clientId'> & { clientId?: string | undefined };
+export type KafkaConfig = Omit<BaseOptions, 'clientId'> & {
+  /** The name by which the brokers know the program. By default `idempotency-ledger`. */
+  clientId?: string | undefined;
+};
 
 /**
  * The membership in the group, in milliseconds: after `sessionTimeout` (45 seconds by default) without a heartbeat, one of which is
