@@ -50,8 +50,7 @@ final class Inbox {
     Duration named =
         answer.hasRetryAfter() ? Duration.ofNanos(Protos.nanos(answer.getRetryAfter())) : null;
     Outcome outcome = Course.advised(advice, named, Outcome.later(null));
-    String reason =
-        verdict == VerdictCase.STORED ? null : verdict.name().toLowerCase(Locale.ROOT);
+    String reason = verdict == VerdictCase.STORED ? null : verdict.name().toLowerCase(Locale.ROOT);
     boolean known = verdict == VerdictCase.ALREADY_STORED || verdict == VerdictCase.COMPLETED;
     return (known ? outcome.withReplayed(0) : outcome).withReason(reason, "");
   }
@@ -63,13 +62,15 @@ final class Inbox {
    * What one ClaimNext came to.
    *
    * @param pause nanoseconds to wait before the next call
-   * @param again the outcome is unknown: the identical request, with its claim_id, finds what it was
-   *     handed out
+   * @param again the outcome is unknown: the identical request, with its claim_id, finds what it
+   *     was handed out
    * @param refused why there is none, for the log; null where there is no error
    */
   record Handout(List<Item> items, long pause, boolean again, Outcome refused) {}
 
-  /** Sends one ClaimNext and its repeats. Each hold counts from before the try that was answered. */
+  /**
+   * Sends one ClaimNext and its repeats. Each hold counts from before the try that was answered.
+   */
   static Handout take(World world, Transport transport, ClaimNextRequest request) {
     long wait = Protos.nanos(request.getWait());
     Answer<ClaimNextResponse> answer;
@@ -115,10 +116,8 @@ final class Inbox {
     }
     Key key = Key.of(handed.getKey().getSource(), handed.getKey().getId());
     Instant storedAt =
-        Instant.ofEpochSecond(
-            handed.getStoredAt().getSeconds(), handed.getStoredAt().getNanos());
-    return new Item(
-        hold, new StoredMessage(key, InboxMessage.of(handed.getMessage()), storedAt));
+        Instant.ofEpochSecond(handed.getStoredAt().getSeconds(), handed.getStoredAt().getNanos());
+    return new Item(hold, new StoredMessage(key, InboxMessage.of(handed.getMessage()), storedAt));
   }
 
   /** Gives a message back that no handler has begun; the attempt does not count. */
@@ -132,8 +131,7 @@ final class Inbox {
             world.callTimeout(),
             world.claimBudget(),
             Math.min(budget, world.settleBudget()));
-    Hold given =
-        new Hold(brief, hold.transport(), hold.request(), hold.granted(), world.now());
+    Hold given = new Hold(brief, hold.transport(), hold.request(), hold.granted(), world.now());
     return Course.givenBack(given, "CLOSING");
   }
 }

@@ -10,11 +10,11 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 
 /**
- * What a broker delivered: a payload, and what came with it. The ledger keeps it as it is, and hands
- * it to a worker. Immutable: each {@code with} method makes another one.
+ * What a broker delivered: a payload, and what came with it. The ledger keeps it as it is, and
+ * hands it to a worker. Immutable: each {@code with} method makes another one.
  *
- * <p>A message beyond a bound is at fault itself: it is not sent, and its outcome is DEAD_LETTER with
- * an {@link InvalidFieldException} as its error.
+ * <p>A message beyond a bound is at fault itself: it is not sent, and its outcome is DEAD_LETTER
+ * with an {@link InvalidFieldException} as its error.
  */
 public final class InboxMessage {
   private static final int PAYLOAD_MAX = 256 * 1024;
@@ -49,8 +49,7 @@ public final class InboxMessage {
     if (payload == null) {
       throw new InvalidFieldException("message.payload", "must not be null");
     }
-    return new InboxMessage(
-        Message.newBuilder().setPayload(ByteString.copyFrom(payload)).build());
+    return new InboxMessage(Message.newBuilder().setPayload(ByteString.copyFrom(payload)).build());
   }
 
   static InboxMessage of(Message message) {

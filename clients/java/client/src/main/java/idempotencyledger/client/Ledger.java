@@ -285,8 +285,7 @@ public final class Ledger implements AutoCloseable {
   }
 
   private StoreRequest stored(Delivery delivery, InboxMessage message) {
-    Fingerprint digest =
-        delivery.fingerprint().orElseGet(() -> Fingerprint.of(message.payload()));
+    Fingerprint digest = delivery.fingerprint().orElseGet(() -> Fingerprint.of(message.payload()));
     StoreRequest.Builder request =
         StoreRequest.newBuilder()
             .setKey(names(delivery.key()))
@@ -302,7 +301,7 @@ public final class Ledger implements AutoCloseable {
    * @param handler what has the effect of a message
    * @return the worker
    */
-  public Worker worker(MessageHandler handler) {
+  public Worker worker(StoredMessageHandler handler) {
     return new Worker(this, Objects.requireNonNull(handler, "handler"));
   }
 

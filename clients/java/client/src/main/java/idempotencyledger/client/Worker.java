@@ -22,7 +22,7 @@ public final class Worker {
   private static final Duration LEASE = Duration.ofSeconds(30);
 
   private final Ledger ledger;
-  private final MessageHandler handler;
+  private final StoredMessageHandler handler;
   private final Object lock = new Object();
   private int concurrency = 1;
   private Duration grace = Duration.ofSeconds(20);
@@ -32,7 +32,7 @@ public final class Worker {
   private volatile boolean stopped;
   private volatile Throwable failure;
 
-  Worker(Ledger ledger, MessageHandler handler) {
+  Worker(Ledger ledger, StoredMessageHandler handler) {
     this.ledger = ledger;
     this.handler = handler;
   }
@@ -155,7 +155,10 @@ public final class Worker {
       try {
         Item running = item;
         ledger.processed(
-            item.claim, item.renewal, claim -> handler.handle(claim, running.message), this::stopping);
+            item.claim,
+            item.renewal,
+            claim -> handler.handle(claim, running.message),
+            this::stopping);
       } catch (RuntimeException | Error error) {
         failure = failure == null ? error : failure;
       } finally {

@@ -2,7 +2,7 @@ package idempotencyledger.client;
 
 /** The effect of a message of the inbox, at most one at a time. */
 @FunctionalInterface
-public interface MessageHandler {
+public interface StoredMessageHandler {
   /**
    * Has the effect.
    *
