@@ -57,15 +57,18 @@ func failureOf(err error, trailer metadata.MD) *failure {
 	return f
 }
 
-// repeatable reports whether the identical request may be answered otherwise. It is unknown whether a call was applied
-// whose error the ledger did not make (rule 3), and only its repeat finds out (rule 4).
-func (f *failure) repeatable() bool {
+// unknown reports whether it is unknown that the call was applied, as it is where the ledger did not make the error (rule 3):
+// only its repeat finds out (rule 4).
+func (f *failure) unknown() bool {
 	switch f.reason {
 	case "", "OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED":
 		return true
 	}
-	return f.named
+	return false
 }
+
+// repeatable reports whether the identical request may be answered otherwise.
+func (f *failure) repeatable() bool { return f.unknown() || f.named }
 
 // advised is the advice of the error; RetryLater without one, and for one that this version does not know.
 func (f *failure) advised() Advice {

@@ -39,19 +39,30 @@ func (l *Ledger) begin(base context.Context, request *ledgerv1.ClaimRequest, gon
 		return nil, verdict(answer)
 	}
 	h := newHold(base, l, request, acquired.Acquired, sent)
+	if found, admitted := l.admitted(h, gone); !admitted {
+		return nil, found
+	}
+	h.keep()
+	return h, outcome{}
+}
+
+// admitted reports whether a handler may begin now; else it returns what became of the claim.
+func (l *Ledger) admitted(h *hold, gone func() bool) (found outcome, admitted bool) {
+	if h.isLost() { // While it waited for a handler: another attempt may be running, and nothing is settled.
+		return later(h.over()), false
+	}
 	if gone() {
-		return nil, h.givenBack("CLOSING")
+		return h.givenBack("CLOSING"), false
 	}
 	if !h.madeSure() {
-		return nil, h.givenBack(leaseOver)
+		return h.givenBack(leaseOver), false
 	}
 	if h.granted.GetPriorEffectStarted() && !l.options.RepeatAnnounced { // Rule 14.
 		parked := h.fail(Park("an earlier attempt had announced its effect"))
 		parked.Reason, parked.EffectUnknown, parked.Err = "PRIOR_EFFECT_STARTED", true, nil
-		return nil, parked
+		return parked, false
 	}
-	h.keep()
-	return h, outcome{}
+	return outcome{}, true
 }
 
 func (h *hold) givenBack(reason string) outcome {
@@ -180,14 +191,6 @@ func verdict(answer *ledgerv1.ClaimResponse) outcome {
 		found.ResultDropped, found.Attempt = done.Completed.GetResultDropped(), int(done.Completed.GetAttempt())
 	}
 	return found
-}
-
-func verdictName(answer *ledgerv1.ClaimResponse) string {
-	message := answer.ProtoReflect()
-	if field := message.WhichOneof(message.Descriptor().Oneofs().ByName("verdict")); field != nil {
-		return string(field.Name())
-	}
-	return "UNKNOWN_VERDICT"
 }
 
 func knownAdvice(advice ledgerv1.Advice) bool {

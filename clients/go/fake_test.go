@@ -34,6 +34,8 @@ type fake struct {
 	claim func(context.Context) (*ledgerv1.ClaimResponse, error)
 	renew func(context.Context, *ledgerv1.RenewRequest) (*ledgerv1.RenewResponse, error)
 	end   func(context.Context, proto.Message) (ledgerv1.Advice, error)
+	store func(context.Context) (*ledgerv1.StoreResponse, error)
+	next  func(context.Context, *ledgerv1.ClaimNextRequest) (*ledgerv1.ClaimNextResponse, error)
 
 	mu   sync.Mutex
 	sent []sent
@@ -98,6 +100,22 @@ func (f *fake) of(method string) []sent {
 func (f *fake) Claim(ctx context.Context, request *ledgerv1.ClaimRequest, options ...grpc.CallOption) (answer *ledgerv1.ClaimResponse, err error) {
 	err = f.note(ctx, "Claim", request, options, func() (err error) {
 		answer, err = f.claim(ctx)
+		return err
+	})
+	return answer, err
+}
+
+func (f *fake) Store(ctx context.Context, request *ledgerv1.StoreRequest, options ...grpc.CallOption) (answer *ledgerv1.StoreResponse, err error) {
+	err = f.note(ctx, "Store", request, options, func() (err error) {
+		answer, err = f.store(ctx)
+		return err
+	})
+	return answer, err
+}
+
+func (f *fake) ClaimNext(ctx context.Context, request *ledgerv1.ClaimNextRequest, options ...grpc.CallOption) (answer *ledgerv1.ClaimNextResponse, err error) {
+	err = f.note(ctx, "ClaimNext", request, options, func() (err error) {
+		answer, err = f.next(ctx, request)
 		return err
 	})
 	return answer, err

@@ -178,8 +178,10 @@ func (h *hold) keep() {
 
 // drop ends that; an answer that still arrives is ignored.
 func (h *hold) drop() {
-	h.renewal.Stop()
-	h.stopRenew()
+	if h.renewal != nil {
+		h.renewal.Stop()
+		h.stopRenew()
+	}
 	h.lose(nil)
 }
 

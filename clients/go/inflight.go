@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -13,16 +14,33 @@ type inflight struct {
 	count   int
 	closing bool
 	idle    chan struct{}
+	// ends is cancelled when no new delivery is taken; nil until it is asked for.
+	ends context.Context
+	end  context.CancelFunc
 }
 
-// enter begins a delivery; false where none is taken any more.
-func (i *inflight) enter() bool {
+// enter begins a delivery; false where none is taken any more, unless it is always counted.
+func (i *inflight) enter(always bool) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !i.closing {
+	taken := always || !i.closing
+	if taken {
 		i.count++
 	}
-	return !i.closing
+	return taken
+}
+
+// closed is a context that ends when no new delivery is taken any more.
+func (i *inflight) closed() context.Context {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ends == nil {
+		i.ends, i.end = context.WithCancel(context.Background())
+		if i.closing {
+			i.end()
+		}
+	}
+	return i.ends
 }
 
 // leave ends a delivery.
@@ -41,6 +59,9 @@ func (i *inflight) close() <-chan struct{} {
 	defer i.mu.Unlock()
 	if !i.closing {
 		i.closing, i.idle = true, make(chan struct{})
+		if i.end != nil {
+			i.end()
+		}
 		if i.count == 0 {
 			close(i.idle)
 		}

@@ -86,13 +86,19 @@ func Process[T any](
 	if claim == nil {
 		return typed[T](begun), err
 	}
+	return processed(claim, handler), nil
+}
+
+// processed runs the handler, and settles by how it ends.
+func processed[T any](claim *Claim, handler func(context.Context, *Claim) (T, error)) Outcome[T] {
+	l := claim.hold.ledger
 	defer claim.Close()
 	value, err := run(claim, handler)
 	if err != nil {
-		return typed[T](claim.hold.fail(err)), nil
+		return typed[T](claim.hold.fail(err))
 	}
 	if claim.hold.isSettled() {
-		return typed[T](claim.hold.complete(nil, false)), nil
+		return typed[T](claim.hold.complete(nil, false))
 	}
 	encoded, err := encode(value)
 	if err != nil {
@@ -101,7 +107,7 @@ func Process[T any](
 	}
 	settled := typed[T](claim.hold.complete(encoded, err != nil))
 	settled.Result, settled.HasResult = value, true
-	return settled, nil
+	return settled
 }
 
 // run calls the handler. A panic goes on, after it is settled as an error of the handler.
@@ -141,7 +147,7 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic of type %T", e.c
 //
 // Without a claim the outcome says what to do with the message. Errors are those of [Process].
 func (l *Ledger) Begin(ctx context.Context, key Key, options ...DeliveryOption) (*Claim, Outcome[[]byte], error) {
-	if !l.inflight.enter() {
+	if !l.inflight.enter(false) {
 		return nil, later("CLOSING"), ErrClosed
 	}
 	request, err := l.request(key, options)

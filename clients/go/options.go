@@ -140,7 +140,8 @@ func (l *Ledger) request(key Key, options []DeliveryOption) (*ledgerv1.ClaimRequ
 	if l.options.Lease != 0 {
 		request.Lease = durationpb.New(l.options.Lease)
 	}
-	if err := d.digest(request); err != nil {
+	var err error
+	if request.Fingerprint, err = d.digest(); err != nil {
 		return nil, err
 	}
 	if d.wait < 0 || d.wait > longestWait {
@@ -149,29 +150,38 @@ func (l *Ledger) request(key Key, options []DeliveryOption) (*ledgerv1.ClaimRequ
 	if d.wait > 0 {
 		request.Wait = durationpb.New(d.wait)
 	}
-	if !d.occurredAt.IsZero() {
-		request.OccurredAt = timestamppb.New(d.occurredAt)
-		if err := request.OccurredAt.CheckValid(); err != nil {
-			return nil, &InvalidFieldError{"occurred_at", "is not within the years 1 and 9999"}
-		}
+	if request.OccurredAt, err = d.occurred(); err != nil {
+		return nil, err
 	}
 	return request, key.replayRunFault()
 }
 
-func (d *delivery) digest(request *ledgerv1.ClaimRequest) error {
+// occurred is when the message was made; nil where it is not known.
+func (d *delivery) occurred() (*timestamppb.Timestamp, error) {
+	if d.occurredAt.IsZero() {
+		return nil, nil
+	}
+	instant := timestamppb.New(d.occurredAt)
+	if err := instant.CheckValid(); err != nil {
+		return nil, &InvalidFieldError{"occurred_at", "is not within the years 1 and 9999"}
+	}
+	return instant, nil
+}
+
+func (d *delivery) digest() ([]byte, error) {
 	switch {
 	case d.hasBody && d.hasPrint:
-		return &InvalidFieldError{"fingerprint", "give the raw body or its fingerprint, not both"}
+		return nil, &InvalidFieldError{"fingerprint", "give the raw body or its fingerprint, not both"}
 	case d.hasBody:
 		sum := sha256.Sum256(d.body)
-		request.Fingerprint = sum[:]
+		return sum[:], nil
 	case d.hasPrint:
 		if len(d.fingerprint) < 1 || len(d.fingerprint) > digestMax {
-			return &InvalidFieldError{"fingerprint", fmt.Sprintf("has %d bytes; 1 to %d are allowed", len(d.fingerprint), digestMax)}
+			return nil, &InvalidFieldError{"fingerprint", fmt.Sprintf("has %d bytes; 1 to %d are allowed", len(d.fingerprint), digestMax)}
 		}
-		request.Fingerprint = d.fingerprint
+		return d.fingerprint, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // unexpectedKind is what an error of a handler means that does not steer.

@@ -87,6 +87,11 @@ class Call:
     metadata: dict[str, str]
 
 
+def id_of(request: Any) -> str:
+    """The id of the message that a request names; empty where it names none, as ClaimNext does."""
+    return str(request.key.id) if hasattr(request, "key") else ""
+
+
 class Proxy(grpc.GenericRpcHandler):
     """A server in this process that passes calls on to a ledger."""
 
@@ -122,12 +127,12 @@ class Proxy(grpc.GenericRpcHandler):
         """The calls of a method, and of a message where its id is given, in their order."""
         with self._lock:
             return [call for call in self.calls
-                    if call.method == method and id in (None, call.request.key.id)]
+                    if call.method == method and id in (None, id_of(call.request))]
 
     def wait_for(self, method: str, count: int, id: str | None = None, seconds: float = 30.0) -> list[Call]:
         """Waits until this number of calls of the method has arrived."""
         def arrived() -> list[Call]:
-            return [call for call in self.calls if call.method == method and id in (None, call.request.key.id)]
+            return [call for call in self.calls if call.method == method and id in (None, id_of(call.request))]
 
         with self._changed:
             if not self._changed.wait_for(lambda: len(arrived()) >= count, seconds):
@@ -162,7 +167,7 @@ class Proxy(grpc.GenericRpcHandler):
 
     def _fault(self, call: Call) -> Fault | None:
         for fault in self._faults:
-            if fault.method != call.method or fault.times == 0 or not fault.fits(call.request.key.id):
+            if fault.method != call.method or fault.times == 0 or not fault.fits(id_of(call.request)):
                 continue
             if fault.skip > 0:
                 fault.skip -= 1
@@ -271,7 +276,7 @@ def main() -> None:
             proxy._changed.wait_for(lambda: len(proxy.calls) > seen)
             calls, seen = proxy.calls[seen:], len(proxy.calls)
         for call in calls:
-            print(json.dumps({"method": call.method, "id": call.request.key.id, "deadline": call.deadline}), flush=True)
+            print(json.dumps({"method": call.method, "id": id_of(call.request), "deadline": call.deadline}), flush=True)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from scene import SCENARIOS, Entry, Scene, Server  # noqa: E402
 # Rules 1 to 20 and what docs/clients.md has added to them.
 RULES = range(1, 24)
 # Programs that a language may have besides its subject; a scenario may need one.
-PROGRAMS = ("example", "own", "guard", "page")
+PROGRAMS = ("example", "inbox_example", "own", "guard", "page")
 # Most scenarios wait for leases and deadlines, and none needs the machine for itself.
 WORKERS = 6
 

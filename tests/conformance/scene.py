@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 
 import grpc
+from idempotency_ledger._proto import admin_pb2 as admin
+from idempotency_ledger._proto import admin_pb2_grpc as admin_rpc
 from idempotency_ledger._proto import ledger_pb2 as pb
 from idempotency_ledger._proto import ledger_pb2_grpc as rpc
 from proxy import Fault, Proxy
@@ -130,9 +132,9 @@ class Scene:
             new.open(endpoint or self.proxy.address, consumer, **options)
         return new
 
-    def consumer(self) -> Subject:
-        """The first example of the package's README, over this ledger."""
-        return self.program("example", {"LEDGER_ENDPOINT": self.proxy.address})
+    def consumer(self, example: str = "example") -> Subject:
+        """An example of the package's README, by default the first one, over this ledger."""
+        return self.program(example, {"LEDGER_ENDPOINT": self.proxy.address})
 
     def program(self, name: str, environment: dict[str, str]) -> Subject:
         """Another program of the language, which speaks the protocol as far as it needs."""
@@ -146,6 +148,28 @@ class Scene:
         new = Server(self.binary, folder, port or self.ports(), *more, health=health)
         self._servers.append(new)
         return new
+
+    def inbox(self, consumer: str | None = None) -> str:
+        """A consumer, new unless it is named, whose messages may be stored; returns its name."""
+        consumer = consumer or f"inbox-{uuid.uuid4()}"
+        policy = admin.Policy(inbox=True)
+        request = admin.SetPolicyRequest(consumer=consumer, request_id="inbox", reason="a scenario", policy=policy)
+        admin_rpc.AdminServiceStub(self._channel).SetPolicy(request, timeout=15)
+        return consumer
+
+    def lookup(self, id: str, consumer: str) -> Any:
+        """What the ledger shows of a message to its consumer."""
+        return self.rpc.Lookup(pb.LookupRequest(key=self.key(id, consumer)), timeout=5)
+
+    def settled(self, id: str, consumer: str, state: str = "COMPLETED", seconds: float = 30.0) -> Any:
+        """Waits until a message has this state; returns what the ledger shows of it."""
+        until = time.monotonic() + seconds
+        while True:
+            found = self.lookup(id, consumer)
+            if pb.EntryState.Name(found.state) == f"ENTRY_STATE_{state}":
+                return found
+            check(time.monotonic() < until, f"{id} is {pb.EntryState.Name(found.state)}, and not {state}")
+            time.sleep(0.05)  # A condition of another process, which sends no event.
 
     def rival(self, id: str, consumer: str = "effects", **fields: Any) -> Any:
         """Another consumer's Claim of a message, straight at the ledger."""
@@ -183,7 +207,7 @@ class Scene:
         completed: set[int] = set()
         for call in list(self.proxy.calls):
             check(call.deadline is not None and call.deadline < 120, f"{call.method} has the deadline {call.deadline}")
-            if call.method == "Claim":
+            if call.method in ("Claim", "ClaimNext"):
                 claim_id = call.request.claim_id
                 check(bool(UUID.fullmatch(claim_id)), f"claim_id {claim_id!r} is not a random UUID")
                 check(known.setdefault(claim_id, call.raw) == call.raw, "one claim_id with two different requests")

@@ -111,6 +111,23 @@ class Subject:
         """A delivery, and its outcome."""
         return self.outcome(self.begin(id, *steps, **fields))
 
+    def store(self, id: str, payload: str = "", ledger: str = "l", **fields: Any) -> Event:
+        """Stores a message in the inbox; returns the outcome."""
+        call = str(next(self._numbers))
+        self.send("store", ledger=ledger, call=call, source="shop", id=id, payload=payload, **fields)
+        return self.outcome(call)
+
+    def work(self, *steps: Event, concurrency: int = 1, steps_of: dict[str, list[Event]] | None = None) -> None:
+        """Begins to process the messages of the inbox; `steps_of` has other steps for some ids."""
+        self.send("work", ledger="l", concurrency=concurrency, steps=list(steps), steps_of=steps_of or {})
+
+    def close_client(self) -> None:
+        """Closes the client, and waits for the end of its worker."""
+        self.send("close", ledger="l", grace=10)
+        ends = self.wait_for("worked"), self.wait_for("closed")
+        if not all(event["ended"] for event in ends):
+            raise AssertionError(f"the client was closed while a handler ran: {ends}")
+
     def signal(self, number: signal.Signals) -> None:
         """A signal to the process itself."""
         self.process.send_signal(number)

@@ -26,8 +26,8 @@ const (
 	revokeWait  = 5 * time.Second  // how long a commit may take while the group waits for it
 )
 
-// Consumer processes the messages of a topic, as a member of a classic consumer group. Ledger, Options, Topic and Handler
-// must be set. Run may be called several times, and by several goroutines: each is a member.
+// Consumer processes the messages of a topic, as a member of a classic consumer group. Ledger, Options and Topic must
+// be set, and Handler or Store. Run may be called several times, and by several goroutines: each is a member.
 //
 // What each outcome becomes: Ack is an offset that is committed once all offsets before it are done. RetryLater pauses the
 // partition until the message is done: it is processed again, from memory, after the outcome's delay; or, with Retry, it is
@@ -51,6 +51,8 @@ type Consumer struct {
 	// Handler has the effect: see ledger.Process for its context, its result and its errors. A panic ends the program,
 	// after it is settled.
 	Handler func(ctx context.Context, claim *ledger.Claim, message *kgo.Record) (result []byte, err error)
+	// Store keeps the messages in the ledger's inbox, for ledger.Work, in place of a Handler: one of the two is set.
+	Store bool
 	// Name is the name of a message, by Topic, also where the message is in Retry. An error that is brokers.ErrNoID makes
 	// it a dead letter, any other one ends Run. nil: [Name].
 	Name func(topic string, message *kgo.Record) (brokers.Name, error)
@@ -91,6 +93,17 @@ func Name(topic string, message *kgo.Record) (brokers.Name, error) {
 	return brokers.Name{Key: ledger.Key{Source: topic, ID: headers["id"]}}, nil
 }
 
+// inboxMessage is the message for the inbox, with its place in the topic.
+func inboxMessage(record *kgo.Record) ledger.Message {
+	message := ledger.Message{
+		Payload: record.Value, Topic: record.Topic, Partition: &record.Partition, Offset: &record.Offset, MessageKey: record.Key,
+	}
+	for _, header := range record.Headers {
+		message.Headers = append(message.Headers, ledger.Header{Name: header.Key, Value: header.Value})
+	}
+	return message
+}
+
 // Run takes messages until the context ends, and returns nil when those that it has begun are settled, and what is done is
 // committed.
 //
@@ -98,8 +111,8 @@ func Name(topic string, message *kgo.Record) (brokers.Name, error) {
 // protocol), where the Ledger is closed, and where handlers still run after the grace. While no broker answers Run waits
 // for one.
 func (c Consumer) Run(ctx context.Context) error {
-	if c.Topic == "" || c.Handler == nil {
-		return errors.New("kafkaledger: Topic and Handler must be set")
+	if c.Topic == "" || (c.Handler == nil) != c.Store {
+		return errors.New("kafkaledger: Topic must be set, and Handler or Store")
 	}
 	if c.Name == nil {
 		c.Name = Name
@@ -175,9 +188,14 @@ func (r *run) take(slots int) (used int) {
 
 // settle processes a message. What is not done stays uncommitted, and is held unless its partition is revoked.
 func (r *run) settle(m *message) {
-	verdict := r.pool.Process(
-		m.partition.ctx, func() (brokers.Name, error) { return r.Name(r.Topic, m.record) }, m.record.Value,
-		func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, m.record) })
+	name := func() (brokers.Name, error) { return r.Name(r.Topic, m.record) }
+	var verdict adapter.Verdict
+	if r.Store {
+		verdict = r.pool.Store(m.partition.ctx, name, inboxMessage(m.record))
+	} else {
+		verdict = r.pool.Process(m.partition.ctx, name, m.record.Value,
+			func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, m.record) })
+	}
 	if verdict.NotBegun || r.isRevoked(m) { // Another consumer has it again, and the ledger knows what became of it.
 		return
 	}

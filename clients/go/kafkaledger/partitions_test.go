@@ -116,6 +116,15 @@ func TestCopyThatIsNotDueIsHeld(t *testing.T) {
 	}
 }
 
+func TestKeptMessageHasItsPlace(t *testing.T) {
+	record := &kgo.Record{Topic: "orders", Partition: 2, Offset: 9, Key: []byte("k"), Value: []byte("body"), Headers: []kgo.RecordHeader{{Key: "id", Value: []byte("1")}}}
+	message := inboxMessage(record)
+	if message.Topic != "orders" || *message.Partition != 2 || *message.Offset != 9 || string(message.MessageKey) != "k" ||
+		string(message.Payload) != "body" || len(message.Headers) != 1 || message.Headers[0].Name != "id" {
+		t.Errorf("it is %+v", message)
+	}
+}
+
 func TestNames(t *testing.T) {
 	for what, test := range map[string]struct {
 		headers []kgo.RecordHeader

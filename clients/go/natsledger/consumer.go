@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,8 +30,8 @@ const (
 	defaultAck = 30 * time.Second // JetStream's default, where a consumer has no ack_wait
 )
 
-// Consumer processes the messages of a pull consumer of JetStream. Ledger, Source and Handler must be set. Run may be called
-// several times, and by several goroutines.
+// Consumer processes the messages of a pull consumer of JetStream. Ledger and Source must be set, and Handler or Store. Run
+// may be called several times, and by several goroutines.
 //
 // What each outcome becomes: Ack is an ack; RetryLater is a nak with the outcome's delay; DeadLetter is the copy, then an
 // ack, or a term. While a message is processed, a third of the acknowledgement wait after the last one, an in-progress
@@ -43,6 +45,8 @@ type Consumer struct {
 	// Handler has the effect: see ledger.Process for its context, its result and its errors. A panic ends the program,
 	// after it is settled.
 	Handler func(ctx context.Context, claim *ledger.Claim, message jetstream.Msg) (result []byte, err error)
+	// Store keeps the messages in the ledger's inbox, for ledger.Work, in place of a Handler: one of the two is set.
+	Store bool
 	// Name is the name of a message. An error that is brokers.ErrNoID makes it a dead letter, any other one ends Run. nil:
 	// [Name].
 	Name func(message jetstream.Msg) (brokers.Name, error)
@@ -83,6 +87,21 @@ func Name(message jetstream.Msg) (brokers.Name, error) {
 	return brokers.Name{Key: ledger.Key{Source: place.Stream, ID: id}}, nil
 }
 
+// inboxMessage is the message for the inbox, with its subject and its place in the stream.
+func inboxMessage(message jetstream.Msg) ledger.Message {
+	found := ledger.Message{Payload: message.Data(), Topic: message.Subject()}
+	for _, name := range slices.Sorted(maps.Keys(message.Headers())) {
+		for _, value := range message.Headers()[name] {
+			found.Headers = append(found.Headers, ledger.Header{Name: name, Value: []byte(value)})
+		}
+	}
+	if place, err := message.Metadata(); err == nil {
+		offset := int64(place.Sequence.Stream)
+		found.Offset = &offset
+	}
+	return found
+}
+
 // Run takes messages until the context ends, and returns nil when those that it has taken are settled. What it has fetched
 // and not begun is given back.
 //
@@ -90,8 +109,8 @@ func Name(message jetstream.Msg) (brokers.Name, error) {
 // the consumer is deleted), where the Ledger is closed, and where handlers still run after the grace. While no server
 // answers Run waits for one.
 func (c Consumer) Run(ctx context.Context) error {
-	if c.Source == nil || c.Handler == nil {
-		return errors.New("natsledger: Source and Handler must be set")
+	if c.Source == nil || (c.Handler == nil) != c.Store {
+		return errors.New("natsledger: Source must be set, and Handler or Store")
 	}
 	if c.Name == nil {
 		c.Name = Name
@@ -197,9 +216,14 @@ func gone(err error) bool {
 func (r *run) settle(message jetstream.Msg) {
 	extended := adapter.Every(r.extendEvery, func() { _ = message.InProgress() })
 	defer extended.Stop()
-	verdict := r.pool.Process(
-		r.pool.Context(), func() (brokers.Name, error) { return r.Name(message) }, message.Data(),
-		func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, message) })
+	name := func() (brokers.Name, error) { return r.Name(message) }
+	var verdict adapter.Verdict
+	if r.Store {
+		verdict = r.pool.Store(r.pool.Context(), name, inboxMessage(message))
+	} else {
+		verdict = r.pool.Process(r.pool.Context(), name, message.Data(),
+			func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, message) })
+	}
 	if verdict.Advice == ledger.DeadLetter && r.DeadLetter != nil {
 		ctx, cancel := r.pool.Bounded(callWait)
 		defer cancel()

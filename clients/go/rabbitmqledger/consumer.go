@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,7 +23,7 @@ import (
 
 const retryCopy = time.Second
 
-// Consumer processes the messages of a quorum queue. Ledger, Connection, Queue and Handler must be set. Run may be called
+// Consumer processes the messages of a quorum queue. Ledger, Connection and Queue must be set, and Handler or Store. Run may be called
 // several times, and by several goroutines.
 //
 // What each outcome becomes: Ack is an ack; RetryLater is a copy in a delay queue (QUEUE.later.5s and so on), whose time to
@@ -44,6 +46,8 @@ type Consumer struct {
 	// Handler has the effect: see ledger.Process for its context, its result and its errors. It must end within the
 	// server's consumer_timeout, by default 30 minutes. A panic ends the program, after it is settled.
 	Handler func(ctx context.Context, claim *ledger.Claim, message amqp.Delivery) (result []byte, err error)
+	// Store keeps the messages in the ledger's inbox, for ledger.Work, in place of a Handler: one of the two is set.
+	Store bool
 	// Name is the name of a message of the queue. An error that is brokers.ErrNoID makes it a dead letter, any other one
 	// ends Run. nil: [Name].
 	Name func(queue string, message amqp.Delivery) (brokers.Name, error)
@@ -98,14 +102,25 @@ func attribute(value any) (string, bool) {
 	return "", false
 }
 
+// inboxMessage is the message for the inbox: of its headers those that are text in every language.
+func inboxMessage(queue string, message amqp.Delivery) ledger.Message {
+	found := ledger.Message{Payload: message.Body, Topic: queue, EventType: message.Type, ContentType: message.ContentType}
+	for _, name := range slices.Sorted(maps.Keys(message.Headers)) {
+		if text, ok := attribute(message.Headers[name]); ok {
+			found.Headers = append(found.Headers, ledger.Header{Name: name, Value: []byte(text)})
+		}
+	}
+	return found
+}
+
 // Run takes messages until the context ends, and returns nil when those that it has begun are settled. What it has fetched
 // and not begun returns to the queue when Run ends.
 //
 // It returns an error where the settings are at fault, where the connection is lost or the queue deleted, where the Ledger
 // is closed, and where handlers still run after the grace. After a loss connect again, and call Run again.
 func (c Consumer) Run(ctx context.Context) error {
-	if c.Connection == nil || c.Queue == "" || c.Handler == nil {
-		return errors.New("rabbitmqledger: Connection, Queue and Handler must be set")
+	if c.Connection == nil || c.Queue == "" || (c.Handler == nil) != c.Store {
+		return errors.New("rabbitmqledger: Connection and Queue must be set, and Handler or Store")
 	}
 	if c.Connection.IsRecoveryEnabled() {
 		return errors.New("rabbitmqledger: Connection recovers by itself: an acknowledgement after that could be that of another message; connect without amqp.Config.Recovery")
@@ -212,9 +227,14 @@ func (r *run) settle(message amqp.Delivery) {
 		}
 		return
 	}
-	verdict := r.pool.Process(
-		r.pool.Context(), func() (brokers.Name, error) { return r.Name(r.Queue, message) }, message.Body,
-		func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, message) })
+	name := func() (brokers.Name, error) { return r.Name(r.Queue, message) }
+	var verdict adapter.Verdict
+	if r.Store {
+		verdict = r.pool.Store(r.pool.Context(), name, inboxMessage(r.Queue, message))
+	} else {
+		verdict = r.pool.Process(r.pool.Context(), name, message.Body,
+			func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, message) })
+	}
 	stored := true
 	switch {
 	case verdict.NotBegun:

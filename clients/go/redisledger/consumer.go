@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +33,7 @@ const (
 // ReasonField is the field of a dead letter that says why it is one.
 const ReasonField = "dead-letter-reason"
 
-// Consumer processes the entries of a stream, as one of a consumer group. Ledger, Redis, Stream and Handler must be set. Run
+// Consumer processes the entries of a stream, as one of a consumer group. Ledger, Redis and Stream must be set, and Handler or Store. Run
 // may be called several times, and by several goroutines. It needs Redis 7, or what speaks its protocol.
 //
 // What each outcome becomes: Ack is XACK; RetryLater leaves the entry pending, with an idle time that lets any consumer of
@@ -50,6 +52,8 @@ type Consumer struct {
 	// Handler has the effect: see ledger.Process for its context, its result and its errors. A panic ends the program,
 	// after it is settled.
 	Handler func(ctx context.Context, claim *ledger.Claim, entry redis.XMessage) (result []byte, err error)
+	// Store keeps the entries in the ledger's inbox, for ledger.Work, in place of a Handler: one of the two is set.
+	Store bool
 	// Body is the field of which the fingerprint is made, and that may have an event as JSON. Empty: data.
 	Body string
 	// Name is the name of an entry of the stream. An error that is brokers.ErrNoID makes it a dead letter, any other one
@@ -89,6 +93,17 @@ func Name(stream string, entry redis.XMessage, body []byte) (brokers.Name, error
 	return brokers.Name{Key: ledger.Key{Source: stream, ID: fields["id"]}}, nil
 }
 
+// inboxMessage is the message for the inbox: the body, and the other fields as headers.
+func inboxMessage(c Consumer, entry redis.XMessage, body []byte) ledger.Message {
+	found := ledger.Message{Payload: body, Topic: c.Stream}
+	for _, name := range slices.Sorted(maps.Keys(entry.Values)) {
+		if text, ok := entry.Values[name].(string); ok && name != c.Body {
+			found.Headers = append(found.Headers, ledger.Header{Name: name, Value: []byte(text)})
+		}
+	}
+	return found
+}
+
 // Run takes entries until the context ends, and returns nil when those that it has begun are settled. What it has read and
 // not begun is given back.
 //
@@ -96,8 +111,8 @@ func Name(stream string, entry redis.XMessage, body []byte) (brokers.Name, error
 // missing), where the Ledger is closed, and where handlers still run after the grace. While Redis does not answer Run waits
 // for it, once it was reached.
 func (c Consumer) Run(ctx context.Context) error {
-	if c.Redis == nil || c.Stream == "" || c.Handler == nil {
-		return errors.New("redisledger: Redis, Stream and Handler must be set")
+	if c.Redis == nil || c.Stream == "" || (c.Handler == nil) != c.Store {
+		return errors.New("redisledger: Redis and Stream must be set, and Handler or Store")
 	}
 	if c.Visibility == 0 {
 		c.Visibility = defaultVisibility
@@ -265,9 +280,14 @@ func (r *run) keep() {
 func (r *run) settle(entry redis.XMessage) error {
 	text, _ := entry.Values[r.Body].(string)
 	body := []byte(text)
-	verdict := r.pool.Process(
-		r.pool.Context(), func() (brokers.Name, error) { return r.Name(r.Stream, entry, body) }, body,
-		func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, entry) })
+	name := func() (brokers.Name, error) { return r.Name(r.Stream, entry, body) }
+	var verdict adapter.Verdict
+	if r.Store {
+		verdict = r.pool.Store(r.pool.Context(), name, inboxMessage(r.Consumer, entry, body))
+	} else {
+		verdict = r.pool.Process(r.pool.Context(), name, body,
+			func(ctx context.Context, claim *ledger.Claim) ([]byte, error) { return r.Handler(ctx, claim, entry) })
+	}
 	ctx, cancel := r.pool.Bounded(callWait)
 	defer cancel()
 	switch {

@@ -44,7 +44,7 @@ def built(folder: pathlib.Path) -> pathlib.Path:
     pack.pack(folder / "proxy")
     shop = folder / "shop"
     example = ROOT / "tests" / "conformance" / "examples" / "go"
-    subprocess.run([sys.executable, example / "readme.py", HERE.parent / "README.md", shop], check=True)
+    subprocess.run([sys.executable, example / "readme.py", HERE.parent / "README.md", shop, "first example"], check=True)
     (shop / "go.mod").unlink()
     (shop / "go.sum").unlink()
     go(shop, environment, "mod", "init", "example.com/shop")

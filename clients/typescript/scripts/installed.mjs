@@ -39,7 +39,9 @@ try {
   run('npm', 'install', '--silent', '--no-audit', '--no-fund', '--ignore-scripts', ...wanted);
 
   const readme = readFileSync(join(HERE, 'README.md'), 'utf8');
-  write('example.ts', readme.split('<!-- run: first example -->\n```ts\n')[1].split('```')[0]);
+  for (const [file, name] of Object.entries({ 'example.ts': 'first example', 'inbox.ts': 'inbox example' })) {
+    write(file, readme.split(`<!-- run: ${name} -->\n\`\`\`ts\n`)[1].split('```')[0]);
+  }
   write('broker.ts', BROKER);
   write('payments.ts', PAYMENTS);
   write(

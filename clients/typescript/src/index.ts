@@ -29,9 +29,10 @@ export {
   Terminal,
 } from './errors.js';
 export { type CloudEventLike, Fingerprint, Key } from './key.js';
-export { type Handler, Ledger } from './ledger.js';
+export { type Handler, Ledger, type MessageHandler } from './ledger.js';
 export { type Codec, type IdempotentOptions, makeIdempotent } from './make-idempotent.js';
-export { type DeliveryOptions, type LedgerOptions } from './options.js';
+export { type Message, type StoredMessage } from './message.js';
+export { type DeliveryOptions, type LedgerOptions, type StoreOptions, type WorkOptions } from './options.js';
 export { Advice, type Outcome } from './outcome.js';
 export { type Log } from './report.js';
 export { Shutdown, type ShutdownOptions } from './shutdown.js';

@@ -1,20 +1,28 @@
 import { Claim, type Result } from './claim.js';
 import { channelOf } from './connection.js';
-import { type Ending, begin, endingOf, finish } from './core/delivery.js';
+import { type Ending, admitted, begin, endingOf, finish } from './core/delivery.js';
 import { Hold } from './core/hold.js';
+import { store } from './core/inbox.js';
+import type { Item } from './core/queue.js';
 import type { World } from './core/world.js';
 import { LIMITS } from './core/world.js';
 import { ClaimLost, Closed, InvalidField, Park } from './errors.js';
 import type { Key } from './key.js';
-import { type DeliveryOptions, type LedgerOptions, checkDelivery, checkOptions, requestOf } from './options.js';
+import { type Message, type StoredMessage, faultOf } from './message.js';
+import type { DeliveryOptions, LedgerOptions, StoreOptions, WorkOptions } from './options.js';
+import { checkDelivery, checkOptions, checkWork, requestOf, storeOf } from './options.js';
 import type { Outcome } from './outcome.js';
 import { Report } from './report.js';
 import { Telemetry } from './telemetry.js';
 import { aborted, sleep } from './timing.js';
 import { Transport } from './transport.js';
+import { type Client, Worker } from './worker.js';
 
 /** Processes a message whose claim was granted. `signal` is aborted where the claim is lost. */
 export type Handler = (claim: Claim, signal: AbortSignal) => Promise<Result> | Result;
+
+/** Processes a message of the inbox. `signal` is aborted where the claim is lost. */
+export type MessageHandler = (claim: Claim, message: StoredMessage, signal: AbortSignal) => Promise<Result> | Result;
 
 /** A delivery under way. */
 interface Delivery {
@@ -42,6 +50,7 @@ export class Ledger implements AsyncDisposable {
   readonly #report: Report;
   readonly #telemetry: Telemetry;
   readonly #idle = new Set<() => void>();
+  readonly #workers = new Set<Worker>();
   #running = 0;
   #closing = false;
 
@@ -75,16 +84,70 @@ export class Ledger implements AsyncDisposable {
     if (typeof handler !== 'function') throw new InvalidField('handler', 'must be a function of the claim');
     checkDelivery(options);
     return this.#taken(options.signal, async (stopping) => {
-      const { hold, claim, renewal } = await this.#begun(key, options, stopping);
-      if (!hold) return claim.outcome;
-      let ending: Ending;
-      try {
-        ending = this.#ending(await handler(claim, claim.signal));
-      } catch (error) {
-        ending = { error };
-      }
-      return this.#finished(hold, renewal, ending);
+      return this.#processed(await this.#begun(key, options, stopping), handler);
     });
+  }
+
+  /**
+   * Stores a message in the ledger's inbox; `work` processes it later. Acknowledge the broker's on the advice `ACK` alone.
+   *
+   * Resolves when the message is durable. `reason` of the outcome is `undefined` where it is stored, `already_stored` or
+   * `completed` (both `replayed`) where the ledger knows it; else why it is not: `fingerprint_mismatch`, `outside_window`,
+   * `failed`, or the ledger's reason, such as `INBOX_OFF`, or `BACKLOG_FULL` with a `delayMs`. A message beyond a bound is not
+   * sent: `DEAD_LETTER`, with an `InvalidField` as its `error`. Rejects with `InvalidField` and `Closed` before anything is sent.
+   */
+  async store(key: Key, message: Message, options: StoreOptions = {}): Promise<Outcome> {
+    const request = storeOf(this.#options, key, message, options);
+    if (this.#closing) throw new Closed();
+    this.#running += 1;
+    try {
+      const outcome = await store(this.#world, request, key.fault ?? faultOf(message));
+      this.#report.outcome(outcome);
+      return outcome;
+    } finally {
+      this.#left();
+    }
+  }
+
+  /**
+   * Processes the messages of the inbox until `signal` of the options is aborted, or `close` is called.
+   *
+   * The handler returns and throws what a handler of `process` does. At most `concurrency` of them run at the same time, and
+   * never two of one message. A message that waits here for a handler is renewed. At the end those that have not begun are
+   * released, and those that run end and settle, for at most `graceMs`: resolves to false where one still runs then.
+   *
+   * A message whose lease ran out twice in a row runs alone in this process: it may have killed the earlier ones. Rejects with
+   * `InvalidField` and `Closed` before anything is sent.
+   */
+  async work(handler: MessageHandler, options: WorkOptions = {}): Promise<boolean> {
+    if (typeof handler !== 'function')
+      throw new InvalidField('handler', 'must be a function of the claim and the message');
+    checkWork(options);
+    if (this.#closing) throw new Closed();
+    const { signal, concurrency = 1, graceMs = 20_000 } = options;
+    const client: Client = {
+      world: this.#world,
+      options: this.#options,
+      report: (outcome) => this.#report.outcome(outcome),
+      kept: (hold, lost) => this.#kept(hold, lost),
+      handed: (item, handle, stopping) => this.#handed(item, handle, stopping),
+    };
+    const of =
+      (message: StoredMessage): Handler =>
+      (claim, lost) =>
+        handler(claim, message, lost);
+    const worker = new Worker(client, of, concurrency, graceMs);
+    this.#running += 1;
+    this.#workers.add(worker);
+    signal?.addEventListener('abort', worker.stop, { once: true });
+    if (signal?.aborted) worker.stop();
+    try {
+      return await worker.run();
+    } finally {
+      signal?.removeEventListener('abort', worker.stop);
+      this.#workers.delete(worker);
+      this.#left();
+    }
   }
 
   /**
@@ -114,6 +177,7 @@ export class Ledger implements AsyncDisposable {
   async close(graceMs = 20_000): Promise<boolean> {
     if (!(graceMs >= 0)) throw new InvalidField('graceMs', `${graceMs} ms is not a time`);
     this.#closing = true;
+    for (const worker of this.#workers) worker.stop();
     if (this.#running > 0) {
       const over = new AbortController();
       const idle = () => over.abort();
@@ -173,10 +237,43 @@ export class Ledger implements AsyncDisposable {
     const request = requestOf(this.#options, key, options);
     const begun = await begin(this.#world, { request, fault: key.fault, repeatAnnounced, stopping });
     const lost = new AbortController();
+    const renewal = begun instanceof Hold ? this.#kept(begun, lost) : Promise.resolve();
+    return this.#delivery(begun, lost, renewal, done);
+  }
+
+  #delivery(
+    begun: Hold | Outcome,
+    lost: AbortController,
+    renewal: Promise<void>,
+    done: () => void = () => undefined,
+  ): Delivery {
     const hold = begun instanceof Hold ? begun : undefined;
-    const renewal = hold ? this.#kept(hold, lost) : Promise.resolve();
     const settle = (held: Hold, ending: Ending) => this.#finished(held, renewal, ending);
     return { hold, renewal, claim: new Claim(begun, lost.signal, settle, done) };
+  }
+
+  /** Runs the handler where the claim is granted, and settles. */
+  async #processed({ hold, claim, renewal }: Delivery, handler: Handler): Promise<Outcome> {
+    if (!hold) return claim.outcome;
+    let ending: Ending;
+    try {
+      ending = this.#ending(await handler(claim, claim.signal));
+    } catch (error) {
+      ending = { error };
+    }
+    return this.#finished(hold, renewal, ending);
+  }
+
+  /** Processes a message that a worker was handed out, and that is renewed already. */
+  async #handed({ hold, lost, renewal }: Item, handler: Handler, stopping: () => boolean): Promise<Outcome> {
+    this.#running += 1;
+    return this.#measured(async () => {
+      const begun = await admitted(hold, stopping, this.#options.repeatAnnounced ?? false);
+      if (begun === hold) return this.#processed(this.#delivery(begun, lost, renewal), handler);
+      hold.end();
+      await renewal;
+      return begun as Outcome;
+    });
   }
 
   /** Renews the lease until the claim is settled or lost; a lost claim aborts the handler's signal. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -79,6 +80,8 @@ def handler(command: dict[str, Any]) -> Any:
                     say("dropped", call=call)
             elif step["do"] == "complete":
                 claim.complete(content(step, "result"))
+            elif step["do"] == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
             elif step["do"] == "raise":
                 raise raised(step)
             elif step["do"] == "return":
@@ -95,6 +98,37 @@ def process(command: dict[str, Any]) -> None:
             key, handler(command), body=None if body is None else body.encode(), wait=command.get("wait", 0)))
     except Exception as error:
         failed(command["call"], error)
+
+
+def message(command: dict[str, Any]) -> il.Message:
+    headers = [(name, value.encode()) for name, value in command.get("headers", {}).items()]
+    return il.Message(content(command, "payload"), headers)
+
+
+def handed(message: il.StoredMessage) -> None:
+    headers = {name: value.decode() for name, value in message.headers}
+    say("handed", call=message.key.id, payload=bytes(message.payload).decode(), headers=headers)
+
+
+def of_message(command: dict[str, Any], id: str) -> dict[str, Any]:
+    """The delivery of a message that a worker was handed out."""
+    return {"call": id, "id": id, "steps": command["steps_of"].get(id, command["steps"])}
+
+
+def store(command: dict[str, Any]) -> None:
+    try:
+        key = il.Key.of(command["source"], command["id"])
+        finished(command["call"], ledgers[command["ledger"]].store(key, message(command)))
+    except Exception as error:
+        failed(command["call"], error)
+
+
+def work(command: dict[str, Any]) -> None:
+    def handle(claim: il.Claim, message: il.StoredMessage) -> il._claim.Result:
+        handed(message)
+        return handler(of_message(command, message.key.id))(claim)
+
+    say("worked", ended=ledgers[command["ledger"]].work(handle, concurrency=command["concurrency"]))
 
 
 def own_lock() -> None:
@@ -165,7 +199,7 @@ def commands() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    say("ready", forks=True, forks_after_use=True, cancels=False)
+    say("ready", forks=True, forks_after_use=True, cancels=False, inbox=True)
     for command in commands():
         do = command["do"]
         if do == "open":
@@ -178,6 +212,8 @@ def main() -> None:
             thread = threading.Thread(target=process, args=(command,))
             running.add(thread)
             thread.start()
+        elif do in ("store", "work"):
+            threading.Thread(target={"store": store, "work": work}[do], args=(command,)).start()
         elif do == "go":
             going.setdefault(command["call"], threading.Semaphore(0)).release()
         elif do == "serve":

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import threading
 from typing import Any
 
 import idempotency_ledger as il
 import python_asgi
-from python import connection, content, failed, finished, options, own_lock, raised, say, started
+from python import (connection, content, failed, finished, handed, message, of_message, options, own_lock, raised, say,
+                    started)
 
 ledgers: dict[str, il.AsyncLedger] = {}
 going: dict[str, asyncio.Semaphore] = {}
@@ -44,6 +46,8 @@ def handler(command: dict[str, Any]) -> Any:
                     say("dropped", call=call)
             elif step["do"] == "complete":
                 await claim.complete(content(step, "result"))
+            elif step["do"] == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
             elif step["do"] == "raise":
                 raise raised(step)
             elif step["do"] == "return":
@@ -72,6 +76,22 @@ async def process(command: dict[str, Any]) -> None:
         say("cancelled", call=call)
     except Exception as error:
         failed(call, error)
+
+
+async def store(command: dict[str, Any]) -> None:
+    try:
+        key = il.Key.of(command["source"], command["id"])
+        finished(command["call"], await ledgers[command["ledger"]].store(key, message(command)))
+    except Exception as error:
+        failed(command["call"], error)
+
+
+async def work(command: dict[str, Any]) -> None:
+    async def handle(claim: il.AsyncClaim, message: il.StoredMessage) -> il._claim.Result:
+        handed(message)
+        return await handler(of_message(command, message.key.id))(claim)
+
+    say("worked", ended=await ledgers[command["ledger"]].work(handle, concurrency=command["concurrency"]))
 
 
 async def prefork(command: dict[str, Any]) -> None:
@@ -108,6 +128,10 @@ async def obey(command: dict[str, Any]) -> None:
             failed("open", error)
     elif do == "process":
         tasks[command["call"]] = asyncio.ensure_future(process(command))
+    elif do == "store":
+        tasks[command["call"]] = asyncio.ensure_future(store(command))
+    elif do == "work":
+        tasks["work"] = asyncio.ensure_future(work(command))
     elif do == "go":
         going.setdefault(command["call"], asyncio.Semaphore(0)).release()
     elif do == "cancel":
@@ -134,7 +158,7 @@ async def main() -> None:
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
     threading.Thread(target=read, daemon=True).start()
-    say("ready", forks=True, forks_after_use=False, cancels=True)
+    say("ready", forks=True, forks_after_use=False, cancels=True, inbox=True)
     while True:
         await obey(json.loads(await lines.get()))
 

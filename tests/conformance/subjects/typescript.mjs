@@ -86,6 +86,8 @@ function handler({ call, id, steps }) {
         }
       } else if (step.do === 'complete') {
         await claim.complete(content(step, 'result'));
+      } else if (step.do === 'die') {
+        process.kill(process.pid, 'SIGKILL');
       } else if (step.do === 'raise') {
         throw thrown(step);
       } else if (step.do === 'return') {
@@ -100,6 +102,31 @@ function failed(call, error) {
   say('error', { call, error: error.name, field: error.field ?? '', text: error.message });
 }
 
+function finished(call, outcome) {
+  const { advice, delayMs, result, replayed, resultDropped, effectUnknown, reason = null } = outcome;
+  const said = { call, advice, delay: delayMs / 1000, result: result ? text(result) : null, reason, replayed };
+  say('outcome', { ...said, result_dropped: resultDropped, effect_unknown: effectUnknown });
+}
+
+async function store({ ledger, call, source, id, headers = {}, ...command }) {
+  const pairs = Object.entries(headers).map(([name, value]) => [name, Buffer.from(value)]);
+  const message = { payload: Buffer.from(content(command, 'payload')), headers: pairs };
+  try {
+    finished(call, await ledgers.get(ledger).store(il.Key.of(source, id), message));
+  } catch (error) {
+    failed(call, error);
+  }
+}
+
+async function work({ ledger, concurrency, steps, steps_of }) {
+  const handle = (claim, { key: { id }, payload, headers }, signal) => {
+    const pairs = Object.fromEntries(headers.map(([name, value]) => [name, text(value)]));
+    say('handed', { call: id, payload: text(payload), headers: pairs });
+    return handler({ call: id, id, steps: steps_of[id] ?? steps })(claim, signal);
+  };
+  say('worked', { ended: await ledgers.get(ledger).work(handle, { concurrency }) });
+}
+
 async function process_(command) {
   const { call, source, id, ledger, body, wait } = command;
   const cancel = new AbortController();
@@ -110,9 +137,7 @@ async function process_(command) {
       waitMs: ms(wait),
       signal: cancel.signal,
     });
-    const { advice, delayMs, result, replayed, resultDropped, effectUnknown, reason = null } = outcome;
-    const said = { call, advice, delay: delayMs / 1000, result: result ? text(result) : null, reason, replayed };
-    say('outcome', { ...said, result_dropped: resultDropped, effect_unknown: effectUnknown });
+    finished(call, outcome);
   } catch (error) {
     if (cancel.signal.aborted) say('cancelled', { call });
     else failed(call, error);
@@ -146,6 +171,10 @@ async function obey(command) {
     const delivery = process_(command);
     running.add(delivery);
     delivery.finally(() => running.delete(delivery));
+  } else if (command.do === 'store') {
+    await store(command);
+  } else if (command.do === 'work') {
+    await work(command);
   } else if (command.do === 'go') {
     going.go(command.call);
   } else if (command.do === 'cancel') {
@@ -162,7 +191,7 @@ async function obey(command) {
   }
 }
 
-say('ready', { forks: false, forks_after_use: false, cancels: true });
+say('ready', { forks: false, forks_after_use: false, cancels: true, inbox: true });
 const lines = createInterface({ input: process.stdin });
 lines.on('line', (line) => void obey(JSON.parse(line)));
 lines.on('close', () => process.exit(0));

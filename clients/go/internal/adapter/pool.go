@@ -212,6 +212,21 @@ func (p *Pool) Context() context.Context { return p.ctx }
 func (p *Pool) Process(
 	ctx context.Context, name func() (brokers.Name, error), body []byte, handler func(context.Context, *ledger.Claim) ([]byte, error),
 ) Verdict {
+	return p.deliver(ctx, name, func(named brokers.Name) (ledger.Outcome[[]byte], error) {
+		return ledger.Process(ctx, p.settings.Ledger, named.Key, handler, ledger.Body(body), ledger.OccurredAt(named.OccurredAt))
+	})
+}
+
+// Store stores a delivery in the inbox. What becomes of it otherwise is as of Process.
+func (p *Pool) Store(ctx context.Context, name func() (brokers.Name, error), message ledger.Message) Verdict {
+	return p.deliver(ctx, name, func(named brokers.Name) (ledger.Outcome[[]byte], error) {
+		return p.settings.Ledger.Store(ctx, named.Key, message, ledger.OccurredAt(named.OccurredAt))
+	})
+}
+
+func (p *Pool) deliver(
+	ctx context.Context, name func() (brokers.Name, error), call func(brokers.Name) (ledger.Outcome[[]byte], error),
+) Verdict {
 	named, err := name()
 	if errors.Is(err, brokers.ErrNoID) {
 		p.log(slog.LevelError, "a delivery is dead-lettered", err.Error())
@@ -222,9 +237,8 @@ func (p *Pool) Process(
 		p.Fail(fmt.Errorf("the name of a delivery: %w", err))
 		return Verdict{NotBegun: true}
 	}
-	outcome, err := ledger.Process(ctx, p.settings.Ledger, named.Key, handler,
-		ledger.Body(body), ledger.OccurredAt(named.OccurredAt))
-	if err != nil { // No handler has begun.
+	outcome, err := call(named)
+	if err != nil { // No handler has begun, and it is not known that the message is stored.
 		if ctx.Err() == nil {
 			p.Fail(err)
 		}

@@ -26,6 +26,7 @@ from .errors import (
 )
 from .key import Fingerprint, Key
 from .ledger import Claim, Ledger
+from .message import Message, StoredMessage
 from .outcome import Advice, Outcome
 from .shutdown import Shutdown
 
@@ -50,6 +51,7 @@ __all__ = [
     "Key",
     "Ledger",
     "LedgerError",
+    "Message",
     "NoResult",
     "NotGranted",
     "NotProtected",
@@ -58,5 +60,6 @@ __all__ = [
     "Retry",
     "Shutdown",
     "Steer",
+    "StoredMessage",
     "Terminal",
 ]

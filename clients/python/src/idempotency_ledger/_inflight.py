@@ -13,12 +13,13 @@ class Inflight:
         self._count = 0
         self.closing = False
 
-    def enter(self) -> bool:
-        """A delivery begins; False where none is taken any more."""
+    def enter(self, always: bool = False) -> bool:
+        """A delivery begins; False where none is taken any more, unless it is `always` counted."""
         with self._changed:
-            if not self.closing:
+            taken = always or not self.closing
+            if taken:
                 self._count += 1
-            return not self.closing
+            return taken
 
     def leave(self) -> None:
         """A delivery has ended."""

@@ -17,6 +17,7 @@ from ._core.steps import World, duration
 from ._proto import ledger_pb2 as pb
 from .errors import Doubtful, InvalidField, Park, Retry, Steer
 from .key import Fingerprint, Key, checked_text
+from .message import Message
 
 Body = Union[bytes, bytearray, memoryview]
 
@@ -64,24 +65,16 @@ class Options:
 
     def request(self, delivery: Delivery) -> pb.ClaimRequest:
         """The Claim of a delivery: with a new claim_id, so that it is never taken for another delivery (rule 1)."""
-        if not isinstance(delivery.key, Key):
-            found = type(delivery.key).__name__
-            raise InvalidField("key", f"must be a Key, not {found}: Key.of(source, id) makes one")
+        key = self._key(delivery.key)
         if delivery.body is not None and delivery.fingerprint is not None:
             raise InvalidField("fingerprint", "give the raw body or its fingerprint, not both")
         if not 0 <= delivery.wait <= 3600:
             raise InvalidField("wait", f"{delivery.wait} s is not within 0 s and an hour; the server bounds it further")
         fingerprint = Fingerprint.of(delivery.body) if delivery.body is not None else delivery.fingerprint
         request = pb.ClaimRequest(
-            key=pb.EntryKey(
-                consumer=self.consumer,
-                # A key at fault is not sent: it may not be text that a message can hold.
-                source="" if delivery.key.fault else delivery.key.source,
-                id="" if delivery.key.fault else delivery.key.id,
-                replay_run=delivery.key.replay_run,
-            ),
+            key=key,
             claim_id=str(uuid.uuid4()),
-            owner=self.owner or f"{socket.gethostname()[:100]}/{os.getpid()}",
+            owner=self._owner(),
             fingerprint=fingerprint.digest if fingerprint else b"",
             event_type=delivery.event_type,
         )
@@ -89,8 +82,60 @@ class Options:
             request.lease.CopyFrom(duration(self.lease))
         if delivery.wait:
             request.wait.CopyFrom(duration(delivery.wait))
-        if delivery.occurred_at is not None:
-            if delivery.occurred_at.tzinfo is None:
-                raise InvalidField("occurred_at", "has no time zone, so that its instant is unknown")
-            request.occurred_at.FromDatetime(delivery.occurred_at)
+        _dated(request, delivery.occurred_at)
         return request
+
+    def store_request(
+        self,
+        key: Key,
+        message: Message,
+        fingerprint: Optional[Fingerprint],
+        occurred_at: Optional[datetime.datetime],
+    ) -> pb.StoreRequest:
+        """The Store of a message; its fingerprint is that of the payload unless another one is given (rule 20)."""
+        if not isinstance(message, Message):
+            raise InvalidField("message", f"must be a Message, not {type(message).__name__}")
+        named = self._key(key)
+        if key.replay_run:
+            raise InvalidField("key.replay_run", "must be empty: a message of a replay run is not stored")
+        digest = (fingerprint or Fingerprint.of(message.payload)).digest
+        request = pb.StoreRequest(key=named, message=message._sent(), fingerprint=digest)
+        _dated(request, occurred_at)
+        return request
+
+    def next_request(self, most: int, wait: float) -> pb.ClaimNextRequest:
+        """A ClaimNext with a new claim_id (rule 1)."""
+        request = pb.ClaimNextRequest(
+            consumer=self.consumer, claim_id=str(uuid.uuid4()), owner=self._owner(), max=most, wait=duration(wait)
+        )
+        if self.lease is not None:
+            request.lease.CopyFrom(duration(self.lease))
+        return request
+
+    def _owner(self) -> str:
+        return self.owner or f"{socket.gethostname()[:100]}/{os.getpid()}"
+
+    def _key(self, key: Key) -> pb.EntryKey:
+        if not isinstance(key, Key):
+            raise InvalidField("key", f"must be a Key, not {type(key).__name__}: Key.of(source, id) makes one")
+        return pb.EntryKey(
+            consumer=self.consumer,
+            # A key at fault is not sent: it may not be text that a message can hold.
+            source="" if key.fault else key.source,
+            id="" if key.fault else key.id,
+            replay_run=key.replay_run,
+        )
+
+
+def _dated(request: Union[pb.ClaimRequest, pb.StoreRequest], occurred_at: Optional[datetime.datetime]) -> None:
+    if occurred_at is not None:
+        if occurred_at.tzinfo is None:
+            raise InvalidField("occurred_at", "has no time zone, so that its instant is unknown")
+        request.occurred_at.FromDatetime(occurred_at)
+
+
+def checked_concurrency(concurrency: int) -> int:
+    """The number of handlers of a worker, if it is within its bound."""
+    if not 1 <= concurrency <= 1000:
+        raise InvalidField("concurrency", f"is {concurrency}; 1 to 1000 are allowed")
+    return concurrency

@@ -10,18 +10,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Optional, Set, Type, TypeVar, Union
 
 from ._aio_transport import AioTransport
+from ._aio_work import AsyncWorker
 from ._claim import BaseClaim, Result, done_of, ending_of
 from ._connection import Connection
 from ._core.delivery import begin, finish
 from ._core.holds import Hold
+from ._core.inbox import store
 from ._core.steps import Send, Steps
 from ._decorator import JSON, Call, Codec, replayed
-from ._options import Body, Delivery, Options
+from ._options import Body, Delivery, Options, checked_concurrency
 from ._report import Report
 from ._telemetry import Telemetry
 from .errors import Closed, GiveBack, InvalidField, Park, Steer
 from .key import Fingerprint, Key
+from .message import Message, StoredMessage
 from .outcome import Outcome
+from .shutdown import Shutdown
 
 _T = TypeVar("_T")
 if TYPE_CHECKING:
@@ -120,7 +124,52 @@ class AsyncLedger:
     ) -> AsyncClaimScope:
         """As `Ledger.claim`: ``async with ledger.claim(key) as claim``. A lost claim cancels the block, which then
         ends without an error; look at `claim.outcome` after it."""
-        return AsyncClaimScope(self, Delivery(key, body, fingerprint, occurred_at, event_type, wait))
+        options = self._options
+        request = options.request(Delivery(key, body, fingerprint, occurred_at, event_type, wait))
+        return AsyncClaimScope(
+            self, lambda stopping: begin(options.world, request, stopping, options.repeat_announced, key.fault)
+        )
+
+    async def store(
+        self,
+        key: Key,
+        message: Message,
+        *,
+        fingerprint: Optional[Fingerprint] = None,
+        occurred_at: Optional[datetime.datetime] = None,
+    ) -> Outcome:
+        """As `Ledger.store`."""
+        request = self._options.store_request(key, message, fingerprint, occurred_at)
+        if self._closing:
+            raise Closed("the ledger's client closes: let the broker deliver the message again")
+        self._running += 1
+        try:
+            outcome = await self._run(store(self._options.world, request, key.fault or message.fault))
+        finally:
+            self._leave()
+        self._report.outcome(outcome)
+        return outcome
+
+    async def work(
+        self,
+        handler: Callable[[AsyncClaim, StoredMessage], Awaitable[Result]],
+        stop: Optional[Shutdown] = None,
+        *,
+        concurrency: int = 1,
+        grace: float = 20.0,
+    ) -> bool:
+        """As `Ledger.work`. `handler` must not block the event loop: leases could not be renewed.
+
+        The cancellation of the caller ends the work as `stop` does; running effects go on, and `close` waits for them.
+        """
+        if not callable(handler):
+            raise InvalidField("handler", "must be a coroutine function of the claim and the message")
+        worker = AsyncWorker(self, handler, stop, checked_concurrency(concurrency), grace)
+        try:
+            return await asyncio.shield(self._spawn(worker.run()))
+        except asyncio.CancelledError:
+            worker.cancelled = True
+            raise
 
     def idempotent(
         self,
@@ -148,6 +197,9 @@ class AsyncLedger:
             return call.named(once)
 
         return decorate
+
+    def _scope(self, begins: Callable[[Callable[[], bool]], Steps[Union[Hold, Outcome]]]) -> AsyncClaimScope:
+        return AsyncClaimScope(self, begins, handed=True)
 
     async def close(self, grace: float = 20.0) -> bool:
         """As `Ledger.close`. Deliveries whose callers were cancelled are waited for, too."""
@@ -223,11 +275,17 @@ class AsyncClaim(BaseClaim):
 class AsyncClaimScope:
     """The block of `AsyncLedger.claim`."""
 
-    def __init__(self, ledger: AsyncLedger, delivery: Delivery) -> None:
+    def __init__(
+        self,
+        ledger: AsyncLedger,
+        begins: Callable[[Callable[[], bool]], Steps[Union[Hold, Outcome]]],
+        handed: bool = False,
+    ) -> None:
+        """As `ClaimScope`."""
         self.abandoned = False
         self._ledger = ledger
-        self._request = ledger._options.request(delivery)
-        self._fault = delivery.key.fault
+        self._begins = begins
+        self._handed = handed
         self._claim = AsyncClaim(ledger, self)
         self._ends = contextlib.ExitStack()
         self._keeping: Optional[asyncio.Task[None]] = None
@@ -236,14 +294,11 @@ class AsyncClaimScope:
 
     async def __aenter__(self) -> AsyncClaim:
         ledger = self._ledger
-        if ledger._closing:
+        if ledger._closing and not self._handed:
             raise Closed("the ledger's client closes: let the broker deliver the message again")
         ledger._running += 1
-        options = ledger._options
         self._outcomes = self._ends.enter_context(ledger._telemetry.delivery())
-        begins = asyncio.ensure_future(
-            ledger._run(begin(options.world, self._request, self._stopping, options.repeat_announced, self._fault))
-        )
+        begins = asyncio.ensure_future(ledger._run(self._begins(self._stopping)))
         try:
             begun = await asyncio.shield(begins)
         except BaseException:

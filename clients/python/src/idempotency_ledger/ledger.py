@@ -10,23 +10,27 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Callable, Optional, Type, TypeVar
+from typing import TYPE_CHECKING, Callable, Optional, Type, TypeVar, Union
 
 from ._claim import BaseClaim, Result, done_of, ending_of
 from ._connection import Connection
 from ._core.delivery import begin, finish
 from ._core.holds import Hold
+from ._core.inbox import store
 from ._core.steps import Send, Steps
 from ._decorator import JSON, Call, Codec, replayed
 from ._inflight import Inflight
-from ._options import Body, Delivery, Options
+from ._options import Body, Delivery, Options, checked_concurrency
 from ._renewer import Renewer
 from ._report import Report
 from ._sync_transport import SyncTransport
 from ._telemetry import Telemetry
+from ._work import Worker
 from .errors import Closed, InvalidField, Park, Steer
 from .key import Fingerprint, Key
+from .message import Message, StoredMessage
 from .outcome import Outcome
+from .shutdown import Shutdown
 
 _T = TypeVar("_T")
 if TYPE_CHECKING:
@@ -132,6 +136,9 @@ class Ledger:
         scope = self.claim(
             key, body=body, fingerprint=fingerprint, occurred_at=occurred_at, event_type=event_type, wait=wait
         )
+        return self._process(scope, handler)
+
+    def _process(self, scope: ClaimScope, handler: Callable[[Claim], Result]) -> Outcome:
         claim = scope._claim
         try:
             with scope:
@@ -157,7 +164,60 @@ class Ledger:
         Leaving the block settles: without an error as completed with `claim.result`, with `Retry`, `Terminal`, `Park`,
         `Doubtful` or `GiveBack` by that (the error ends there), with any other error by `unexpected` (it goes on).
         """
-        return ClaimScope(self, Delivery(key, body, fingerprint, occurred_at, event_type, wait))
+        options = self._options
+        request = options.request(Delivery(key, body, fingerprint, occurred_at, event_type, wait))
+        return ClaimScope(
+            self, lambda stopping: begin(options.world, request, stopping, options.repeat_announced, key.fault)
+        )
+
+    def store(
+        self,
+        key: Key,
+        message: Message,
+        *,
+        fingerprint: Optional[Fingerprint] = None,
+        occurred_at: Optional[datetime.datetime] = None,
+    ) -> Outcome:
+        """Stores a message in the ledger's inbox; `work` processes it later. Acknowledge the broker's on ACK alone.
+
+        The fingerprint is that of the payload unless another one is given. `Outcome.reason` is `None` where the message
+        is stored, ``already_stored`` or ``completed`` (both `replayed`) where the ledger knows it; else why it is not:
+        ``fingerprint_mismatch``, ``outside_window``, ``failed``, or the ledger's reason, such as ``INBOX_OFF``, or
+        ``BACKLOG_FULL`` with its `delay`. A message beyond its bounds is not sent: DEAD_LETTER, with an `InvalidField`
+        in `Outcome.error`. Raises `InvalidField` and `Closed` before anything is sent.
+        """
+        request = self._options.store_request(key, message, fingerprint, occurred_at)
+        state = self._state
+        if not state.inflight.enter():
+            raise Closed("the ledger's client closes: let the broker deliver the message again")
+        try:
+            outcome = self._run(store(self._options.world, request, key.fault or message.fault))
+        finally:
+            state.inflight.leave()
+        self._report.outcome(outcome)
+        return outcome
+
+    def work(
+        self,
+        handler: Callable[[Claim, StoredMessage], Result],
+        stop: Optional[Shutdown] = None,
+        *,
+        concurrency: int = 1,
+        grace: float = 20.0,
+    ) -> bool:
+        """Processes the messages of the inbox until `stop` is requested, or `close` is called by another thread.
+
+        `handler` is given the claim and the message; it returns and raises what a handler of `process` does. At most
+        `concurrency` of them run at the same time (1 to 1000), and never two of one message. A message that waits here
+        for a handler is renewed. At the end those that have not begun are released, and those that run end and settle,
+        for at most `grace` seconds. Returns False where one still runs then.
+
+        A message whose lease ran out twice in a row runs alone in this process: it may have killed the earlier ones.
+        Raises `InvalidField` and `Closed` before anything is sent.
+        """
+        if not callable(handler) or inspect.iscoroutinefunction(handler):
+            raise InvalidField("handler", "must be a plain function of the claim and the message")
+        return Worker(self, handler, stop, checked_concurrency(concurrency), grace).run()
 
     def idempotent(
         self,
@@ -188,6 +248,9 @@ class Ledger:
             return call.named(once)
 
         return decorate
+
+    def _scope(self, begins: Callable[[Callable[[], bool]], Steps[Union[Hold, Outcome]]]) -> ClaimScope:
+        return ClaimScope(self, begins, handed=True)
 
     def close(self, grace: float = 20.0) -> bool:
         """Takes no new delivery, and lets running effects end and settle, for at most `grace` seconds.
@@ -250,32 +313,30 @@ class Claim(BaseClaim):
 class ClaimScope:
     """The block of `Ledger.claim`."""
 
-    def __init__(self, ledger: Ledger, delivery: Delivery) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        begins: Callable[[Callable[[], bool]], Steps[Union[Hold, Outcome]]],
+        handed: bool = False,
+    ) -> None:
+        """`begins`: the steps before the handler, given what says that the client closes. `handed`: of a worker."""
         self._ledger = ledger
-        self._request = ledger._options.request(delivery)
-        self._fault = delivery.key.fault
+        self._begins = begins
+        self._handed = handed
         self._claim = Claim(ledger)
         self._kept = 0
         self._ends = contextlib.ExitStack()
 
     def __enter__(self) -> Claim:
-        ledger, options, claim = self._ledger, self._ledger._options, self._claim
+        ledger, claim = self._ledger, self._claim
         self._state = state = ledger._state
-        if not state.inflight.enter():
+        if not state.inflight.enter(self._handed):
             raise Closed("the ledger's client closes: let the broker deliver the message again")
         self._ends.callback(state.inflight.leave)
         with contextlib.ExitStack() as failed:
             failed.callback(self._ends.close)
             self._outcomes = self._ends.enter_context(ledger._telemetry.delivery())
-            begun = ledger._run(
-                begin(
-                    options.world,
-                    self._request,
-                    lambda: state.inflight.closing,
-                    options.repeat_announced,
-                    self._fault,
-                )
-            )
+            begun = ledger._run(self._begins(lambda: state.inflight.closing))
             if isinstance(begun, Hold):
                 claim._held = begun
                 self._kept = state.renewer.keep(begun, self._lost)

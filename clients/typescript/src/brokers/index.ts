@@ -7,4 +7,4 @@
  * @packageDocumentation
  */
 export { type Named, NoId, namedByCloudEvent } from './name.js';
-export { type ConsumerOptions } from './pool.js';
+export { type ConsumerOptions, STORE } from './pool.js';

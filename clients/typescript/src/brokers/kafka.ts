@@ -10,6 +10,7 @@ import type { Claim, Result } from '../claim.js';
 import { InvalidField, LedgerError } from '../errors.js';
 import { Key } from '../key.js';
 import { type Names, checkNames } from '../known-options.js';
+import type { Message as Kept } from '../message.js';
 import { Advice } from '../outcome.js';
 import { sleep } from '../timing.js';
 import { closeClient } from './kafka-close.js';
@@ -18,11 +19,11 @@ import { Group } from './kafka-group.js';
 import { Changed, type KafkaMessage, Partitions, type Taken } from './kafka-partitions.js';
 import { Reader } from './kafka-reader.js';
 import { type Named, NoId, namedByCloudEvent, wasUtf8 } from './name.js';
-import { type ConsumerOptions, Pool, checkConsumer, checkText, textOf } from './pool.js';
+import { type ConsumerOptions, Pool, STORE, checkConsumer, checkText, textOf } from './pool.js';
 
 export { type KafkaMessage } from './kafka-partitions.js';
 export { type Named, NoId } from './name.js';
-export { type ConsumerOptions } from './pool.js';
+export { type ConsumerOptions, STORE } from './pool.js';
 
 const COPY = 10_000; // milliseconds within which the broker confirms a copy
 const COPY_AGAIN = 1_000; // milliseconds until a message is processed again whose copy was not confirmed
@@ -57,8 +58,8 @@ export interface TopicOptions extends ConsumerOptions {
   kafka: KafkaConfig;
   /** The topic. */
   topic: string;
-  /** Has the effect: returns and throws what a handler of `Ledger.process` does. It may take as long as it needs. */
-  handler: TopicHandler;
+  /** Has the effect: returns and throws what a handler of `Ledger.process` does; or {@link STORE}. It may take as long as it needs. */
+  handler: TopicHandler | typeof STORE;
   /** The consumer group; one without offsets begins with the first messages. By default the consumer of the ledger. */
   group?: string | undefined;
   /** Timeouts of the membership. */
@@ -106,6 +107,12 @@ export function named(topic: string, message: KafkaMessage): Named {
   const id = found.get('id');
   if (!id) throw new NoId('the message has neither the attributes of a CloudEvent nor a header id');
   return { key: Key.of(topic, id) };
+}
+
+/** The message for the inbox, with its place in the topic. */
+function kept({ topic, partition, offset, key, value, headers }: KafkaMessage): Kept {
+  const pairs = headers.map(([name, each]) => [name, each ?? NOTHING] as const);
+  return { payload: value ?? NOTHING, headers: pairs, topic, partition, offset, messageKey: key ?? NOTHING };
 }
 
 /**
@@ -247,12 +254,13 @@ class Run {
   async #settle(taken: Taken): Promise<void> {
     const { topic, handler, named: name = named, retries, deadLetters = `${topic}.dead` } = this.options;
     const { message, partition } = taken;
-    const { advice, delayMs, reason, begun } = await this.pool.process(
-      partition.stopping,
-      () => name(topic, message),
-      message.value ?? NOTHING,
-      (claim, signal) => handler(claim, message, signal),
-    );
+    const naming = (): Named => name(topic, message);
+    const { advice, delayMs, reason, begun } =
+      handler === STORE
+        ? await this.pool.store(partition.stopping, naming, kept(message))
+        : await this.pool.process(partition.stopping, naming, message.value ?? NOTHING, (claim, signal) =>
+            handler(claim, message, signal),
+          );
     // Another member has it again, and the ledger knows what became of it.
     if (!begun || partition.gone) return;
     if (advice === Advice.RETRY_LATER && retries === undefined) {

@@ -10,12 +10,13 @@ import type { Claim, Result } from '../claim.js';
 import { InvalidField } from '../errors.js';
 import { Key } from '../key.js';
 import { type Names, checkNames } from '../known-options.js';
+import type { Message as Kept } from '../message.js';
 import { Advice } from '../outcome.js';
 import { type Named, NoId, namedByCloudEvent, wasUtf8 } from './name.js';
-import { type ConsumerOptions, Pool, type Verdict, checkConsumer, checkText, textOf } from './pool.js';
+import { type ConsumerOptions, Pool, STORE, type Verdict, checkConsumer, checkText, textOf } from './pool.js';
 
 export { type Named, NoId } from './name.js';
-export { type ConsumerOptions } from './pool.js';
+export { type ConsumerOptions, STORE } from './pool.js';
 
 const FETCH = 1_000; // milliseconds that a fetch waits for messages: the end of the signal is noticed after it
 const FETCH_LATE = 1_000; // milliseconds after that until a fetch is given up that no server answers
@@ -43,8 +44,8 @@ export type DeadLetter = (message: JsMsg, reason: string) => Promise<void>;
 export interface JetStreamOptions extends ConsumerOptions {
   /** A pull consumer with explicit acknowledgement, best without a `max_deliver`: `await stream.consumers.get('ORDERS', 'payments')`. */
   consumer: Consumer;
-  /** Has the effect: returns and throws what a handler of `Ledger.process` does. */
-  handler: JetStreamHandler;
+  /** Has the effect: returns and throws what a handler of `Ledger.process` does; or {@link STORE}. */
+  handler: JetStreamHandler | typeof STORE;
   /** The name of a message; it throws {@link NoId} where there is none, and any other error ends `run`. By default {@link named}. */
   named?: ((message: JsMsg) => Named) | undefined;
   /** Stores a copy of a dead letter. By default the message is terminated, and stays in its stream as long as that keeps messages. */
@@ -73,6 +74,14 @@ export function named(message: JsMsg): Named {
   const id = found.get(ID);
   if (!id) throw new NoId(`the message has neither the attributes of a CloudEvent nor the header ${ID}`);
   return { key: Key.of(message.info.stream, id) };
+}
+
+/** The message for the inbox, with its subject and its place in the stream. */
+function kept(message: JsMsg): Kept {
+  const headers = (message.headers?.keys() ?? []).flatMap((name) =>
+    (message.headers?.values(name) ?? []).map((value) => [name, Buffer.from(value)] as const),
+  );
+  return { payload: message.data, headers, topic: message.subject, offset: BigInt(message.seq) };
 }
 
 /**
@@ -228,12 +237,12 @@ class Run {
       this.#answer(() => message.working());
     }, this.extendMs);
     try {
-      const verdict = await this.pool.process(
-        this.pool.signal,
-        () => name(message),
-        message.data,
-        (claim, signal) => handler(claim, message, signal),
-      );
+      const { signal: stopping } = this.pool;
+      const naming = (): Named => name(message);
+      const verdict =
+        handler === STORE
+          ? await this.pool.store(stopping, naming, kept(message))
+          : await this.pool.process(stopping, naming, message.data, (claim, signal) => handler(claim, message, signal));
       if (verdict.advice === Advice.DEAD_LETTER && deadLetter) await deadLetter(message, verdict.reason);
       this.#answer(() => this.#acknowledge(message, verdict));
     } catch (error) {

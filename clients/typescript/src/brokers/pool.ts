@@ -1,7 +1,8 @@
 import type { Claim, Result } from '../claim.js';
 import { GiveBack, InvalidField, LedgerError } from '../errors.js';
 import { Ledger, reportOf } from '../ledger.js';
-import { Advice } from '../outcome.js';
+import type { Message } from '../message.js';
+import { Advice, type Outcome } from '../outcome.js';
 import type { Report } from '../report.js';
 import { aborted, sleep } from '../timing.js';
 import { type Named, NoId } from './name.js';
@@ -31,14 +32,20 @@ export interface Verdict {
   readonly begun: boolean;
 }
 
+/**
+ * In place of a handler: each message is stored in the ledger's inbox, and acknowledged when it is kept. `Ledger.work` processes
+ * it later. A message that the ledger does not take is treated as one that was not processed.
+ */
+export const STORE: unique symbol = Symbol('STORE');
+
 const NOT_BEGUN: Verdict = { advice: Advice.RETRY_LATER, delayMs: 0, reason: '', begun: false };
 
 /** Throws {@link InvalidField} for one of these options that is beyond its bound. */
 export function checkConsumer(options: ConsumerOptions & { handler: unknown; named?: unknown }): void {
   const { ledger, concurrency = 1, graceMs = GRACE, handler, named } = options;
   if (!(ledger instanceof Ledger)) throw new InvalidField('ledger', 'must be a Ledger');
-  if (typeof handler !== 'function')
-    throw new InvalidField('handler', 'must be a function of the claim and the message');
+  if (handler !== STORE && typeof handler !== 'function')
+    throw new InvalidField('handler', 'must be a function of the claim and the message, or STORE');
   if (named !== undefined && typeof named !== 'function') throw new InvalidField('named', 'must be a function');
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > CONCURRENCY_MAX) {
     throw new InvalidField('concurrency', `is ${concurrency}; 1 to ${CONCURRENCY_MAX} are allowed`);
@@ -191,10 +198,26 @@ export class Pool {
       if (state.given) throw new GiveBack('CLOSING');
       return handler(claim, signal);
     };
+    const verdict = await this.#delivered(stopping, name, ({ key, occurredAt }) =>
+      this.#ledger.process(key, guarded, { body, occurredAt }),
+    );
+    return state.given ? NOT_BEGUN : verdict;
+  }
+
+  /** Stores a delivery in the inbox. What becomes of it otherwise is as of `process`. */
+  async store(stopping: AbortSignal, name: () => Named, message: Message): Promise<Verdict> {
+    if (isAborted(stopping)) return NOT_BEGUN;
+    return this.#delivered(stopping, name, ({ key, occurredAt }) => this.#ledger.store(key, message, { occurredAt }));
+  }
+
+  async #delivered(
+    stopping: AbortSignal,
+    name: () => Named,
+    call: (named: Named) => Promise<Outcome>,
+  ): Promise<Verdict> {
     try {
-      const { key, occurredAt } = name();
-      const { advice, delayMs, reason = '' } = await this.#ledger.process(key, guarded, { body, occurredAt });
-      return state.given ? NOT_BEGUN : { advice, delayMs, reason, begun: true };
+      const { advice, delayMs, reason = '' } = await call(name());
+      return { advice, delayMs, reason, begun: true };
     } catch (error) {
       if (error instanceof NoId) {
         this.say('a message without an id is dead-lettered', error.message);

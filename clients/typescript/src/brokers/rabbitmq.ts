@@ -8,13 +8,14 @@ import type { Claim, Result } from '../claim.js';
 import { InvalidField, LedgerError } from '../errors.js';
 import { Key } from '../key.js';
 import { type Names, checkNames } from '../known-options.js';
+import type { Message as Kept } from '../message.js';
 import { Advice } from '../outcome.js';
 import { type Named, NoId, namedByCloudEvent, wasUtf8 } from './name.js';
-import { type ConsumerOptions, Pool, checkConsumer, checkText, textOf } from './pool.js';
+import { type ConsumerOptions, Pool, STORE, checkConsumer, checkText, textOf } from './pool.js';
 import { Copies, declare, notDueFor, quietly } from './rabbitmq-copies.js';
 
 export { type Named, NoId } from './name.js';
-export { type ConsumerOptions } from './pool.js';
+export { type ConsumerOptions, STORE } from './pool.js';
 
 const COPY_AGAIN = 1_000; // milliseconds before a copy that was not confirmed is sent again
 const WITHOUT_ID = 'without-message-id';
@@ -32,10 +33,10 @@ export interface QueueOptions extends ConsumerOptions {
    */
   queue: string;
   /**
-   * Has the effect: returns and throws what a handler of `Ledger.process` does. It must end within the server's
+   * Has the effect: returns and throws what a handler of `Ledger.process` does; or {@link STORE}. It must end within the server's
    * `consumer_timeout`, by default 30 minutes.
    */
-  handler: QueueHandler;
+  handler: QueueHandler | typeof STORE;
   /** The name of a message; it throws {@link NoId} where there is none, and any other error ends `run`. By default {@link named}. */
   named?: ((queue: string, message: ConsumeMessage) => Named) | undefined;
   /** The queue of the dead letters, which is declared as `queue` is. By default `QUEUE.dead`. */
@@ -81,6 +82,17 @@ export function named(queue: string, message: ConsumeMessage): Named {
     throw new NoId('the message has neither the attributes of a CloudEvent nor the property message_id');
   }
   return { key: Key.of(queue, messageId) };
+}
+
+/** The message for the inbox: of its headers those that are text in every language. */
+function kept(queue: string, { content, properties }: ConsumeMessage): Kept {
+  const { headers = {}, contentType, type } = properties as { headers?: object; contentType?: unknown; type?: unknown };
+  const pairs = Object.entries(headers).flatMap(([name, value]) => {
+    const text = attribute(value);
+    return text === undefined ? [] : [[name, Buffer.from(text)] as const];
+  });
+  const texts = { contentType: attribute(contentType), eventType: attribute(type) };
+  return { payload: content, headers: pairs, topic: queue, ...texts };
 }
 
 function checkConnection(connection: Partial<ChannelModel> | undefined): void {
@@ -215,12 +227,14 @@ class Run {
       if (await this.#copied(() => copies.postpone(this.#queue, message, rest))) this.#acknowledge(channel, message);
       return;
     }
-    const { advice, delayMs, reason, begun } = await this.pool.process(
-      this.pool.signal,
-      () => name(this.#queue, message),
-      message.content,
-      (claim, signal) => handler(claim, message, signal),
-    );
+    const { signal: stopping } = this.pool;
+    const naming = (): Named => name(this.#queue, message);
+    const { advice, delayMs, reason, begun } =
+      handler === STORE
+        ? await this.pool.store(stopping, naming, kept(this.#queue, message))
+        : await this.pool.process(stopping, naming, message.content, (claim, signal) =>
+            handler(claim, message, signal),
+          );
     if (!begun) return;
     if (advice === Advice.RETRY_LATER) {
       if (!(await this.#copied(() => copies.postpone(this.#queue, message, delayMs)))) return;

@@ -15,12 +15,13 @@ import type { Claim, Result } from '../claim.js';
 import { InvalidField } from '../errors.js';
 import { Key } from '../key.js';
 import { type Names, checkNames } from '../known-options.js';
+import type { Message as Kept } from '../message.js';
 import { Advice } from '../outcome.js';
 import { type Named, NoId, namedByCloudEvent } from './name.js';
-import { type ConsumerOptions, Pool, type Verdict, checkConsumer, checkText, textOf } from './pool.js';
+import { type ConsumerOptions, Pool, STORE, type Verdict, checkConsumer, checkText, textOf } from './pool.js';
 
 export { type Named, NoId } from './name.js';
-export { type ConsumerOptions } from './pool.js';
+export { type ConsumerOptions, STORE } from './pool.js';
 
 const RECEIVE_S = 1; // seconds that a call waits for messages: the end of the signal is noticed after it
 const RECEIVE_AGAIN = 1_000;
@@ -40,8 +41,8 @@ export interface SqsOptions extends ConsumerOptions {
   client: SQSClient;
   /** The URL of the queue. */
   queue: string;
-  /** Has the effect: returns and throws what a handler of `Ledger.process` does. */
-  handler: SqsHandler;
+  /** Has the effect: returns and throws what a handler of `Ledger.process` does; or {@link STORE}. */
+  handler: SqsHandler | typeof STORE;
   /** The name of a message; it throws {@link NoId} where there is none, and any other error ends `run`. By default {@link named}. */
   named?: ((queue: string, message: Message) => Named) | undefined;
   /**
@@ -88,6 +89,15 @@ export function named(queue: string, message: Message): Named {
 
 function bodyOf(message: Message): Uint8Array {
   return Buffer.from(message.Body ?? '');
+}
+
+/** The message for the inbox: its body, and its attributes as headers. */
+function kept(queue: string, message: Message): Kept {
+  const attributes = Object.entries(message.MessageAttributes ?? {});
+  const headers = attributes.map(
+    ([name, { StringValue: text = '', BinaryValue: bytes }]) => [name, bytes ?? Buffer.from(text)] as const,
+  );
+  return { payload: bodyOf(message), headers, topic: queue.split('/').at(-1) ?? '' };
 }
 
 /**
@@ -200,12 +210,14 @@ class Run {
     const extending = setInterval(extend, (this.#visibility * SECOND) / 3);
     let verdict: Verdict;
     try {
-      verdict = await this.pool.process(
-        this.pool.signal,
-        () => name(queue, message),
-        bodyOf(message),
-        (claim, signal) => handler(claim, message, signal),
-      );
+      const { signal: stopping } = this.pool;
+      const naming = (): Named => name(queue, message);
+      verdict =
+        handler === STORE
+          ? await this.pool.store(stopping, naming, kept(queue, message))
+          : await this.pool.process(stopping, naming, bodyOf(message), (claim, signal) =>
+              handler(claim, message, signal),
+            );
     } finally {
       clearInterval(extending);
     }

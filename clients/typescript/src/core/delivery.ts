@@ -55,11 +55,17 @@ export async function begin(world: World, delivery: Beginning): Promise<Hold | O
   // Rule 9: only this verdict with only this advice is a grant.
   if (answer.advice !== Wire.PROCESS || answer.verdict.case !== 'acquired') return verdict(answer);
   const granted = answer.verdict.value;
-  const hold = new Hold(world, request, granted, sent);
-  if (delivery.stopping()) return givenBack(hold, 'CLOSING');
+  return admitted(new Hold(world, request, granted, sent), () => delivery.stopping(), delivery.repeatAnnounced);
+}
+
+/** The hold, where its handler may begin now; else what became of the claim. */
+export async function admitted(hold: Hold, stopping: () => boolean, repeatAnnounced: boolean): Promise<Hold | Outcome> {
+  // While it waited for a handler: another attempt may be running, and nothing is settled.
+  if (hold.lost !== undefined) return later({ reason: hold.lost, effectUnknown: hold.granted.effectUnknown });
+  if (stopping()) return givenBack(hold, 'CLOSING');
   if (!(await hold.madeSure())) return givenBack(hold, 'LEASE_OVER');
   // Rule 14: whether that effect happened is unknown.
-  if (granted.priorEffectStarted && !delivery.repeatAnnounced) {
+  if (hold.granted.priorEffectStarted && !repeatAnnounced) {
     const parked = await finish(hold, { error: new Park('an earlier attempt had announced its effect') });
     return { ...parked, reason: 'PRIOR_EFFECT_STARTED', effectUnknown: true, error: undefined };
   }
@@ -180,7 +186,7 @@ async function sent<M extends DescMethodUnary>(
 function verdict(answer: ClaimResponse): Outcome {
   const { case: name, value } = answer.verdict;
   const known = name !== undefined && name !== 'acquired' ? adviceOf(answer.advice) : undefined;
-  const reason = name?.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) ?? 'UNKNOWN_VERDICT';
+  const reason = verdictName(name);
   if (known === undefined) return later({ reason, delayMs: namedDelay(answer.retryAfter) ?? DEFAULT_DELAY });
   const came = advised(answer, later({ reason }));
   if (name !== 'completed') return came;
@@ -189,8 +195,13 @@ function verdict(answer: ClaimResponse): Outcome {
   return { ...came, result, replayed: true, reason: undefined, resultDropped, attempt };
 }
 
+/** The name of a verdict, as the protobuf files have it. */
+export function verdictName(name: string | undefined): string {
+  return name?.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) ?? 'UNKNOWN_VERDICT';
+}
+
 /** An outcome of a delivery that must come again. */
-function later(fields: Partial<Outcome>): Outcome {
+export function later(fields: Partial<Outcome>): Outcome {
   return outcome(Advice.RETRY_LATER, { delayMs: DEFAULT_DELAY, ...fields });
 }
 
@@ -199,7 +210,7 @@ function namedDelay(retryAfter: Duration | undefined): number | undefined {
 }
 
 /** The base with the advice of an answer (rules 7 and 8), and with the wait that it names (rule 10). */
-function advised(
+export function advised(
   answer: { readonly advice: Wire; readonly retryAfter?: Duration | undefined },
   base: Outcome,
 ): Outcome {
@@ -209,14 +220,15 @@ function advised(
 }
 
 /** What an error says: its own advice (rule 5), and RETRY_LATER where it is not the ledger's (rule 3). */
-function refused(failure: Failure, base: Outcome = later({})): Outcome {
+export function refused(failure: Failure, base: Outcome = later({})): Outcome {
   const advice = failure.advised();
   const named = failure.retryAfter === undefined ? DEFAULT_DELAY : Math.max(failure.retryAfter, SHORTEST_DELAY);
   const delayMs = advice === Advice.RETRY_LATER ? named : 0;
   return { ...base, advice, delayMs, reason: failure.name(), detail: failure.text };
 }
 
-function failureOf(error: unknown): Failure {
+/** The failure of a call; any other error is thrown. */
+export function failureOf(error: unknown): Failure {
   if (error instanceof CallFailed) return error.failure;
   throw error;
 }

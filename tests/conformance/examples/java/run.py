@@ -1,4 +1,4 @@
-"""Runs the first example of clients/java/README.md, as it stands there: run.py README ARGUMENTS, a file of build.py."""
+"""Runs an example of clients/java/README.md, as it stands there: run.py README ARGUMENTS [EXAMPLE]; ARGUMENTS is of build.py."""
 
 import contextlib
 import hashlib
@@ -10,15 +10,16 @@ import sys
 import tempfile
 
 # What a right consumer may take, its shutdown included.
-LINES = 20
+LINES = {"first example": 20, "inbox example": 26}
 HERE = pathlib.Path(__file__).resolve().parent
 text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
-found = re.search(r"<!-- run: first example -->\n```java\n(.*?)```", text, re.DOTALL)
+example = sys.argv[3] if len(sys.argv) > 3 else "first example"
+found = re.search(rf"<!-- run: {example} -->\n```java\n(.*?)```", text, re.DOTALL)
 if not found:
-    raise SystemExit(f"{sys.argv[1]} has no first example")
+    raise SystemExit(f"{sys.argv[1]} has no {example}")
 code = [line for line in found[1].splitlines() if line.strip()]
-if len(code) > LINES:
-    raise SystemExit(f"the first example has {len(code)} lines; at most {LINES} are right")
+if len(code) > LINES[example]:
+    raise SystemExit(f"the {example} has {len(code)} lines; at most {LINES[example]} are right")
 arguments = [line.strip('"') for line in pathlib.Path(sys.argv[2]).read_text().splitlines()]
 classpath = arguments[-1]
 sources = [HERE / "Broker.java", HERE / "Payments.java"]

@@ -14,7 +14,7 @@ if (code.length > LINES) throw new Error(`the ${name} has ${code.length} lines; 
 
 // Below the package's folder the package is imported by its name.
 const folder = join(dirname(readme), 'build/example');
-const main = join(folder, 'main.mjs');
+const main = join(folder, `${name.replace(' ', '-')}.mjs`);
 mkdirSync(folder, { recursive: true });
 for (const file of ['broker', 'payments']) {
   const link = join(folder, `${file}.js`);

@@ -8,6 +8,7 @@ import idempotencyledger.client.Delivery;
 import idempotencyledger.client.Doubtful;
 import idempotencyledger.client.GiveBack;
 import idempotencyledger.client.Handler;
+import idempotencyledger.client.InboxMessage;
 import idempotencyledger.client.InvalidFieldException;
 import idempotencyledger.client.Key;
 import idempotencyledger.client.Ledger;
@@ -41,7 +42,7 @@ public final class Subject {
 
   public static void main(String[] arguments) throws Exception {
     Warm.up();
-    Lines.say("ready", "forks", false, "forks_after_use", false, "cancels", true);
+    Lines.say("ready", "forks", false, "forks_after_use", false, "cancels", true, "inbox", true);
     BufferedReader input =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = input.readLine(); line != null; line = input.readLine()) {
@@ -54,6 +55,8 @@ public final class Subject {
     switch (command.get("do").getAsString()) {
       case "open" -> open(command);
       case "process" -> process(command);
+      case "store" -> THREADS.execute(() -> store(command));
+      case "work" -> THREADS.execute(() -> work(command));
       case "go" -> Lines.going(command.get("call").getAsString()).release();
       case "cancel" -> CALLS.get(command.get("call").getAsString()).cancel(true);
       case "close" -> close(command);
@@ -141,6 +144,10 @@ public final class Subject {
             }
           }
           case "complete" -> claim.complete(Lines.content(step, "result"));
+          case "die" ->
+              new ProcessBuilder("kill", "-9", String.valueOf(ProcessHandle.current().pid()))
+                  .start()
+                  .waitFor();
           case "raise" -> throw raised(step);
           case "return" -> {
             return Lines.content(step, "result");
@@ -150,6 +157,49 @@ public final class Subject {
       }
       return null;
     };
+  }
+
+  private static void store(JsonObject command) {
+    String call = command.get("call").getAsString();
+    try {
+      InboxMessage message = InboxMessage.of(Lines.content(command, "payload"));
+      if (command.has("headers")) {
+        for (Map.Entry<String, JsonElement> header :
+            command.get("headers").getAsJsonObject().entrySet()) {
+          byte[] value = header.getValue().getAsString().getBytes(StandardCharsets.UTF_8);
+          message = message.withHeader(header.getKey(), value);
+        }
+      }
+      Key key = Key.of(command.get("source").getAsString(), command.get("id").getAsString());
+      Ledger ledger = LEDGERS.get(command.get("ledger").getAsString());
+      Lines.finished(call, ledger.store(key, message));
+    } catch (RuntimeException error) {
+      Lines.failed(call, error);
+    }
+  }
+
+  private static void work(JsonObject command) {
+    JsonObject named = command.get("steps_of").getAsJsonObject();
+    Ledger ledger = LEDGERS.get(command.get("ledger").getAsString());
+    boolean ended =
+        ledger
+            .worker(
+                (claim, message) -> {
+                  String id = message.key().id();
+                  Map<String, String> headers = new ConcurrentHashMap<>();
+                  for (InboxMessage.Header header : message.message().headers()) {
+                    headers.put(header.name(), new String(header.value(), StandardCharsets.UTF_8));
+                  }
+                  String payload = new String(message.payload(), StandardCharsets.UTF_8);
+                  Lines.say("handed", "call", id, "payload", payload, "headers", headers);
+                  JsonObject delivery = new JsonObject();
+                  delivery.addProperty("id", id);
+                  delivery.add("steps", named.has(id) ? named.get(id) : command.get("steps"));
+                  return handler(id, delivery).handle(claim);
+                })
+            .concurrency(command.get("concurrency").getAsInt())
+            .run(() -> false);
+    Lines.say("worked", "ended", ended);
   }
 
   private static void pause(String call, Claim claim) throws InterruptedException {

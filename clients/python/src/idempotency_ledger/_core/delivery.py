@@ -50,12 +50,18 @@ def begin(
     # Rule 9: only this verdict with only this advice is a grant.
     if answer.advice != pb.ADVICE_PROCESS or verdict != "acquired":
         return _verdict(answer, verdict)
-    hold = Hold(world, request, answer.acquired, sent)
+    return (yield from admitted(Hold(world, request, answer.acquired, sent), stopping, repeat_announced))
+
+
+def admitted(hold: Hold, stopping: Callable[[], bool], repeat_announced: bool = False) -> Steps[Union[Hold, Outcome]]:
+    """The hold, where its handler may begin now; else what became of the claim."""
+    if hold.lost:  # While it waited for a handler: another attempt may be running, and nothing is settled.
+        return Outcome(Advice.RETRY_LATER, DEFAULT_DELAY, effect_unknown=hold.granted.effect_unknown, reason=hold.lost)
     if stopping():
         return (yield from _given_back(hold, "CLOSING"))
     if not (yield from hold.made_sure()):
         return (yield from _given_back(hold, "LEASE_OVER"))
-    if answer.acquired.prior_effect_started and not repeat_announced:  # Rule 14.
+    if hold.granted.prior_effect_started and not repeat_announced:  # Rule 14.
         parked = yield from finish(hold, Park("an earlier attempt had announced its effect"))
         return replace(parked, reason="PRIOR_EFFECT_STARTED", effect_unknown=True, error=None)
     return hold

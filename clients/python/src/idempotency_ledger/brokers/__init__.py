@@ -18,6 +18,17 @@ _PREFIXES = ("ce-", "ce_", "cloudevents:", "cloudevents_")
 _STRUCTURED = "application/cloudevents+json"
 
 
+class Store:
+    """The type of `STORE`."""
+
+
+STORE = Store()
+"""In place of a handler: each message is stored in the ledger's inbox, and acknowledged when it is kept.
+
+`Ledger.work` processes it later. A message that the ledger does not take is treated as one that was not processed.
+"""
+
+
 class NoId(LedgerError):
     """A delivery has no id. It is never given one: a redelivery would have another, and a second effect."""
 

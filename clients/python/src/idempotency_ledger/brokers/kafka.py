@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -16,9 +16,10 @@ from .._claim import Result
 from ..errors import Closed, GiveBack
 from ..key import Key
 from ..ledger import Claim, Ledger
+from ..message import Message as Kept
 from ..outcome import Advice, Outcome
 from ..shutdown import Shutdown
-from . import Named, NoId, cloud_event
+from . import Named, NoId, Store, cloud_event
 
 _log = logging.getLogger("idempotency_ledger")
 _POLL = 1.0  # seconds that a poll waits for messages: a request to stop is noticed after it
@@ -36,7 +37,7 @@ _FATAL = (
     KafkaError._AUTO_OFFSET_RESET,
 )
 
-Handler = Callable[[Claim, Message], Result]
+Handler = Union[Callable[[Claim, Message], Result], Store]
 
 
 def named(topic: str, message: Message) -> Named:
@@ -59,6 +60,18 @@ def named(topic: str, message: Message) -> Named:
     return Named(Key.of(topic, headers["id"]))
 
 
+def stored(message: Message) -> Kept:
+    """The message for the inbox, with its place in the topic."""
+    return Kept(
+        message.value() or b"",
+        [(name, value or b"") for name, value in _headers(message)],
+        topic=message.topic() or "",
+        partition=message.partition(),
+        offset=message.offset(),
+        message_key=_bytes(message.key()),
+    )
+
+
 class TopicConsumer:
     """Processes the messages of a topic: ``TopicConsumer(ledger, {"bootstrap.servers": …}, "orders", pay).run(stop)``.
 
@@ -78,6 +91,8 @@ class TopicConsumer:
 
     The consumer polls while handlers run: a handler may take longer than ``max.poll.interval.ms``. Of a partition that
     is revoked, what has not begun is given back, and what runs ends without a commit: the next owner has it again.
+
+    With `STORE` in place of a handler it stores the messages in the inbox.
     """
 
     def __init__(
@@ -278,12 +293,17 @@ class TopicConsumer:
             _log.error("a message of topic %s is dead-lettered: %s", self._topic, error)
             return None
 
-        def handle(claim: Claim) -> Result:
-            if partition.revoked or self._stop.requested:
-                raise GiveBack()  # The claim has waited for the ledger, and nothing was begun.
-            return self._handler(claim, message)
-
+        handler = self._handler
         try:
+            if isinstance(handler, Store):
+                return self._ledger.store(name.key, stored(message), occurred_at=name.occurred_at)
+            process = handler
+
+            def handle(claim: Claim) -> Result:
+                if partition.revoked or self._stop.requested:
+                    raise GiveBack()  # The claim has waited for the ledger, and nothing was begun.
+                return process(claim, message)
+
             return self._ledger.process(name.key, handle, body=message.value() or b"", occurred_at=name.occurred_at)
         except Closed:
             return Outcome(Advice.RETRY_LATER, delay=1.0, reason="CLOSING")
@@ -374,6 +394,10 @@ class _Partition:
 def _headers(message: Message) -> List[Tuple[str, Optional[bytes]]]:
     found: Any = message.headers() or ()
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in found]
+
+
+def _bytes(key: Any) -> bytes:
+    return key.encode() if isinstance(key, str) else key or b""
 
 
 def _wait(message: Message) -> float:

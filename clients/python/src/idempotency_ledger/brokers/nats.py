@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Awaitable, Callable, Optional, Set
+from typing import Awaitable, Callable, Optional, Set, Union
 
 import nats.errors
 from nats.aio.msg import Msg
@@ -16,15 +16,16 @@ from .._claim import Result
 from ..aio import AsyncClaim, AsyncLedger
 from ..errors import Closed
 from ..key import Key
+from ..message import Message
 from ..outcome import Advice, Outcome
 from ..shutdown import Shutdown
-from . import Named, NoId, cloud_event
+from . import Named, NoId, Store, cloud_event
 
 _log = logging.getLogger("idempotency_ledger")
 _FETCH = 1.0  # seconds that a fetch waits for messages: a request to stop is noticed after it
 _CONCURRENCY_MAX = 1000
 
-Handler = Callable[[AsyncClaim, Msg], Awaitable[Result]]
+Handler = Union[Callable[[AsyncClaim, Msg], Awaitable[Result]], Store]
 DeadLetter = Callable[[Msg, Optional[Outcome]], Awaitable[None]]
 
 
@@ -38,6 +39,12 @@ def named(message: Msg) -> Named:
     if not id:
         raise NoId("the message has neither the attributes of a CloudEvent nor the header Nats-Msg-Id")
     return Named(Key.of(message.metadata.stream, id))
+
+
+def stored(message: Msg) -> Message:
+    """The message for the inbox, with its subject and its place in the stream."""
+    headers = [(name, value.encode()) for name, value in (message.headers or {}).items()]
+    return Message(message.data, headers, topic=message.subject, offset=message.metadata.sequence.stream)
 
 
 def to_subject(stream: JetStreamContext, subject: str) -> DeadLetter:
@@ -73,6 +80,8 @@ class JetStreamConsumer:
 
     What each outcome becomes: ACK is `ack`; RETRY_LATER is `nak` with the outcome's delay; DEAD_LETTER is the copy,
     then `ack`, or `term`. While a message is processed `in_progress` extends its `ack_wait` at a third of it.
+
+    With `STORE` in place of a handler it stores the messages in the inbox.
     """
 
     def __init__(
@@ -163,10 +172,13 @@ class JetStreamConsumer:
         except NoId as error:
             _log.error("a message of stream %s is dead-lettered: %s", message.metadata.stream, error)
             return None
+        handler = self._handler
         try:
+            if isinstance(handler, Store):
+                return await self._ledger.store(name.key, stored(message), occurred_at=name.occurred_at)
             return await self._ledger.process(
                 name.key,
-                lambda claim: self._handler(claim, message),
+                lambda claim: handler(claim, message),
                 body=message.data,
                 occurred_at=name.occurred_at,
             )

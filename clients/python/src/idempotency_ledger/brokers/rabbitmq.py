@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Awaitable, Callable, Dict, Optional, Set
+from typing import Any, Awaitable, Callable, Dict, Optional, Set, Union
 
 from aio_pika import DeliveryMode, Message
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
@@ -14,9 +14,10 @@ from .._claim import Result
 from ..aio import AsyncClaim, AsyncLedger
 from ..errors import Closed
 from ..key import Key
+from ..message import Message as Kept
 from ..outcome import Advice, Outcome
 from ..shutdown import Shutdown
-from . import Named, NoId, cloud_event
+from . import Named, NoId, Store, cloud_event
 
 _log = logging.getLogger("idempotency_ledger")
 _CONCURRENCY_MAX = 1000
@@ -31,7 +32,7 @@ _COPY_AGAIN = 1.0  # seconds before a copy that was not confirmed is sent again
 # aio-pika gives each message that it publishes an id. This header marks the copy of a message that had none.
 _WITHOUT_ID = "without-message-id"
 
-Handler = Callable[[AsyncClaim, AbstractIncomingMessage], Awaitable[Result]]
+Handler = Union[Callable[[AsyncClaim, AbstractIncomingMessage], Awaitable[Result]], Store]
 
 
 def named(queue: str, message: AbstractIncomingMessage) -> Named:
@@ -48,6 +49,18 @@ def named(queue: str, message: AbstractIncomingMessage) -> Named:
     if not message.message_id or _WITHOUT_ID in headers:
         raise NoId("the message has neither the attributes of a CloudEvent nor the property message_id")
     return Named(Key.of(queue, message.message_id))
+
+
+def stored(queue: str, message: AbstractIncomingMessage) -> Kept:
+    """The message for the inbox, with its headers as text."""
+    headers = [(name, _bytes(value)) for name, value in (message.headers or {}).items()]
+    return Kept(
+        message.body, headers, topic=queue, event_type=message.type or "", content_type=message.content_type or ""
+    )
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
 
 
 def _unlimited(connection: AbstractConnection) -> Dict[str, Any]:
@@ -72,6 +85,8 @@ class QueueConsumer:
 
     A message is never given back by `nack`: RabbitMQ counts those, and drops or dead-letters a message of a quorum
     queue that was given back more often than its delivery limit.
+
+    With `STORE` in place of a handler it stores the messages in the inbox.
     """
 
     def __init__(
@@ -195,10 +210,13 @@ class QueueConsumer:
         except NoId as error:
             _log.error("a message of queue %s is dead-lettered: %s", self._queue, error)
             return None
+        handler = self._handler
         try:
+            if isinstance(handler, Store):
+                return await self._ledger.store(name.key, stored(self._queue, message), occurred_at=name.occurred_at)
             return await self._ledger.process(
                 name.key,
-                lambda claim: self._handler(claim, message),
+                lambda claim: handler(claim, message),
                 body=message.body,
                 occurred_at=name.occurred_at,
             )

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
@@ -17,16 +17,17 @@ from .._claim import Result
 from ..errors import Closed
 from ..key import Key
 from ..ledger import Claim, Ledger
+from ..message import Message
 from ..outcome import Advice, Outcome
 from ..shutdown import Shutdown
-from . import Named, NoId, cloud_event
+from . import Named, NoId, Store, cloud_event
 
 _log = logging.getLogger("idempotency_ledger")
 _BLOCK = 1.0  # seconds that a read waits for entries: a request to stop is noticed after it
 _CONCURRENCY_MAX = 1000
 
 Fields = Mapping[bytes, bytes]
-Handler = Callable[[Claim, Fields], Result]
+Handler = Union[Callable[[Claim, Fields], Result], Store]
 
 
 def named(stream: str, fields: Fields, body: bytes) -> Named:
@@ -49,6 +50,12 @@ def named(stream: str, fields: Fields, body: bytes) -> Named:
     return Named(Key.of(stream, headers["id"]))
 
 
+def stored(stream: str, fields: Fields, body: bytes) -> Message:
+    """The message of an entry for the inbox: its field `body`, and the other fields as headers."""
+    others = [(name.decode("utf-8", "replace"), value) for name, value in fields.items() if name != body]
+    return Message(fields.get(body, b""), others, topic=stream)
+
+
 class StreamConsumer:
     """Processes the entries of a stream: ``StreamConsumer(ledger, redis, "orders", pay).run(stop)``.
 
@@ -64,6 +71,8 @@ class StreamConsumer:
     consumer of the group take it after the outcome's delay, or after `visibility` where that is shorter; DEAD_LETTER is
     a copy (XADD) and XACK in one transaction. While an entry is processed its idle time is set back at a third of
     `visibility`.
+
+    With `STORE` in place of a handler it stores the messages in the inbox.
     """
 
     def __init__(
@@ -163,9 +172,14 @@ class StreamConsumer:
         except NoId as error:
             _log.error("an entry of stream %s is dead-lettered: %s", self._stream, error)
             return None
+        handler = self._handler
         try:
+            if isinstance(handler, Store):
+                return self._ledger.store(
+                    name.key, stored(self._stream, fields, self._body), occurred_at=name.occurred_at
+                )
             return self._ledger.process(
-                name.key, lambda claim: self._handler(claim, fields), body=body, occurred_at=name.occurred_at
+                name.key, lambda claim: handler(claim, fields), body=body, occurred_at=name.occurred_at
             )
         except Closed:
             return Outcome(Advice.RETRY_LATER, delay=1.0, reason="CLOSING")

@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
@@ -15,9 +15,10 @@ from .._claim import Result
 from ..errors import Closed
 from ..key import Key
 from ..ledger import Claim, Ledger
+from ..message import Message
 from ..outcome import Advice, Outcome
 from ..shutdown import Shutdown
-from . import Named, NoId, cloud_event
+from . import Named, NoId, Store, cloud_event
 
 _log = logging.getLogger("idempotency_ledger")
 _RECEIVE = 1  # seconds that a call waits for messages: a request to stop is noticed after it
@@ -30,7 +31,7 @@ _REASON = "dead-letter-reason"
 _REFUSED = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Delivered = Mapping[str, Any]
-Handler = Callable[[Claim, Delivered], Result]
+Handler = Union[Callable[[Claim, Delivered], Result], Store]
 
 
 def named(queue: str, message: Delivered) -> Named:
@@ -49,6 +50,16 @@ def named(queue: str, message: Delivered) -> Named:
     return Named(Key.of(queue.rsplit("/", 1)[-1], id))
 
 
+def stored(queue: str, message: Delivered) -> Message:
+    """The message for the inbox: its body, and its attributes as headers."""
+    attributes = (message.get("MessageAttributes") or {}).items()
+    headers = [
+        (name, value["BinaryValue"] if "BinaryValue" in value else str(value.get("StringValue", "")).encode())
+        for name, value in attributes
+    ]
+    return Message(message["Body"].encode(), headers, topic=queue.rsplit("/", 1)[-1])
+
+
 class SqsConsumer:
     """Processes the messages of a queue: ``SqsConsumer(ledger, boto3.client("sqs"), url, pay).run(stop)``.
 
@@ -62,6 +73,8 @@ class SqsConsumer:
     What each outcome becomes: ACK deletes the message; RETRY_LATER changes its visibility to the outcome's delay;
     DEAD_LETTER is a copy, then the message is deleted. While a message is processed its visibility is extended at a
     third of it. In a FIFO queue a message that is processed later holds up those of its group, as SQS means it.
+
+    With `STORE` in place of a handler it stores the messages in the inbox.
     """
 
     def __init__(
@@ -152,10 +165,13 @@ class SqsConsumer:
         except NoId as error:
             _log.error("a message of queue %s is dead-lettered: %s", self._queue, error)
             return None
+        handler = self._handler
         try:
+            if isinstance(handler, Store):
+                return self._ledger.store(name.key, stored(self._queue, message), occurred_at=name.occurred_at)
             return self._ledger.process(
                 name.key,
-                lambda claim: self._handler(claim, message),
+                lambda claim: handler(claim, message),
                 body=message["Body"].encode(),
                 occurred_at=name.occurred_at,
             )

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"syscall"
 
 	"idempotency-ledger.internal/ledger"
 	"subjects/wire"
@@ -61,6 +63,9 @@ func handler(command wire.Command) func(context.Context, *ledger.Claim) ([]byte,
 				}
 			case "complete":
 				claim.Complete(step.Content(step.Result))
+			case "die":
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				<-going
 			case "raise":
 				return nil, raised(step)
 			case "return":

@@ -94,13 +94,17 @@ func shutdown(command wire.Command) {
 }
 
 func main() {
-	wire.Say("ready", wire.Fields{"forks": false, "forks_after_use": false, "cancels": true})
+	wire.Say("ready", wire.Fields{"forks": false, "forks_after_use": false, "cancels": true, "inbox": true})
 	wire.Commands(func(command wire.Command) {
 		switch command.Do {
 		case "open":
 			open(command)
 		case "process":
 			process(command)
+		case "store":
+			go store(command)
+		case "work":
+			go work(command)
 		case "go":
 			wire.Going(command.Call) <- struct{}{}
 		case "cancel":

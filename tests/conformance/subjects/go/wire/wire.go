@@ -27,6 +27,10 @@ type Command struct {
 	ResultMax                              int   `json:"result_max"`
 	BodyMax                                int64 `json:"body_max"`
 	Reread                                 bool
+	Payload                                string
+	Bytes, Concurrency                     int
+	Headers                                map[string]string
+	StepsOf                                map[string][]Step `json:"steps_of"`
 }
 
 // Step is one of a handler.

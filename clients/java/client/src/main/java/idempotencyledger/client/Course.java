@@ -71,13 +71,21 @@ final class Course {
       return new Begun(null, verdict(claimed));
     }
     Hold hold = new Hold(world, transport, request, claimed.getAcquired(), answer.sent());
+    return admitted(hold, stopping, repeatAnnounced);
+  }
+
+  /** The claim, where its handler may begin now; else what became of it. */
+  static Begun admitted(Hold hold, BooleanSupplier stopping, boolean repeatAnnounced) {
+    if (hold.lost() != null) { // While it waited for a handler: nothing is settled.
+      return new Begun(null, Outcome.later(hold.lost()));
+    }
     if (stopping.getAsBoolean()) {
       return new Begun(null, givenBack(hold, "CLOSING"));
     }
     if (!hold.madeSure()) {
       return new Begun(null, givenBack(hold, Hold.LEASE_OVER));
     }
-    if (claimed.getAcquired().getPriorEffectStarted() && !repeatAnnounced) { // Rule 14.
+    if (hold.granted().getPriorEffectStarted() && !repeatAnnounced) { // Rule 14.
       Park park = new Park("an earlier attempt had announced its effect");
       Outcome parked = finish(hold, new Thrown(park, false), Unexpected.PARK);
       return new Begun(
@@ -90,7 +98,7 @@ final class Course {
     return new Begun(hold, null);
   }
 
-  private static Outcome givenBack(Hold hold, String reason) {
+  static Outcome givenBack(Hold hold, String reason) {
     Outcome outcome = finish(hold, new Thrown(new GiveBack(), false), Unexpected.PARK);
     return outcome.withReason(reason, outcome.detail()).withError(null);
   }
@@ -254,7 +262,7 @@ final class Course {
    * The base with the advice of an answer (rules 7 and 8), and with the wait that it names (rule
    * 10).
    */
-  private static Outcome advised(Optional<Advice> advice, Duration named, Outcome base) {
+  static Outcome advised(Optional<Advice> advice, Duration named, Outcome base) {
     Duration delay = named == null ? Outcome.DEFAULT_DELAY : longer(named);
     return base.withAdvice(advice.orElse(Advice.RETRY_LATER), delay);
   }
@@ -263,7 +271,7 @@ final class Course {
    * What an error says: its own advice (rule 5), and RETRY_LATER where it is not the ledger's (rule
    * 3).
    */
-  private static Outcome refused(Failure failure, Outcome base) {
+  static Outcome refused(Failure failure, Outcome base) {
     Duration delay =
         failure.retryAfter() < 0
             ? Outcome.DEFAULT_DELAY

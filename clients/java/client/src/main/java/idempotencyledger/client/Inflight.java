@@ -11,14 +11,15 @@ final class Inflight {
   private int count;
   private boolean closing;
 
-  /** A delivery begins; false where none is taken any more. */
-  boolean enter() {
+  /** A delivery begins; false where none is taken any more, unless it is always counted. */
+  boolean enter(boolean always) {
     lock.lock();
     try {
-      if (!closing) {
+      boolean taken = always || !closing;
+      if (taken) {
         count++;
       }
-      return !closing;
+      return taken;
     } finally {
       lock.unlock();
     }

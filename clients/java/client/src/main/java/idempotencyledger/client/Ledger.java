@@ -3,8 +3,11 @@ package idempotencyledger.client;
 import idempotencyledger.client.Claim.Settings;
 import idempotencyledger.client.Course.Begun;
 import idempotencyledger.client.Ending.Done;
+import idempotencyledger.client.Inbox.Handout;
+import idempotencyledger.client.proto.ClaimNextRequest;
 import idempotencyledger.client.proto.ClaimRequest;
 import idempotencyledger.client.proto.EntryKey;
+import idempotencyledger.client.proto.StoreRequest;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.UUID;
@@ -231,6 +234,156 @@ public final class Ledger implements AutoCloseable {
     return begin(delivery, () -> false, new Settings(unexpected, false, true));
   }
 
+  /**
+   * Stores a message in the ledger's inbox: see {@link #store(Delivery, InboxMessage)}.
+   *
+   * @param key the message's name
+   * @param message the message
+   * @return what to do with the broker's message
+   */
+  public Outcome store(Key key, InboxMessage message) {
+    return store(Delivery.of(key), message);
+  }
+
+  /**
+   * Stores a message in the ledger's inbox, for a {@link #worker}. It returns when the message is
+   * durable: acknowledge the broker's message on ACK alone.
+   *
+   * <p>The fingerprint is that of the payload unless the delivery has another one. {@link
+   * Outcome#reason()} is empty where the message is stored, {@code already_stored} or {@code
+   * completed} (both replayed) where the ledger knows it; else why it is not: {@code
+   * fingerprint_mismatch}, {@code outside_window}, {@code failed}, or the ledger's reason, such as
+   * {@code INBOX_OFF}, or {@code BACKLOG_FULL} with a delay.
+   *
+   * @param delivery the message's name, and when it was made; its wait does not count
+   * @param message the message
+   * @return what to do with the broker's message
+   * @throws InvalidFieldException where the key names a replay run; nothing was sent
+   * @throws ClosedException where the client is closed; nothing was sent
+   */
+  public Outcome store(Delivery delivery, InboxMessage message) {
+    if (!delivery.key().replayRun().isEmpty()) {
+      throw new InvalidFieldException(
+          "key.replay_run", "must be empty: a message of a replay run is not stored");
+    }
+    if (!inflight.enter(false)) {
+      throw new ClosedException();
+    }
+    try {
+      Outcome outcome =
+          delivery
+              .key()
+              .fault()
+              .or(message::fault)
+              .map(Ledger::atFault)
+              .orElseGet(() -> Inbox.store(world, transport, stored(delivery, message)));
+      report.outcome(outcome);
+      return outcome;
+    } finally {
+      inflight.leave();
+    }
+  }
+
+  private StoreRequest stored(Delivery delivery, InboxMessage message) {
+    Fingerprint digest = delivery.fingerprint().orElseGet(() -> Fingerprint.of(message.payload()));
+    StoreRequest.Builder request =
+        StoreRequest.newBuilder()
+            .setKey(names(delivery.key()))
+            .setMessage(message.sent())
+            .setFingerprint(digest.digest());
+    delivery.occurredAt().ifPresent(at -> request.setOccurredAt(Protos.timestamp(at)));
+    return request.build();
+  }
+
+  /**
+   * Processes the messages of the inbox, once it is run.
+   *
+   * @param handler what has the effect of a message
+   * @return the worker
+   */
+  public Worker worker(StoredMessageHandler handler) {
+    return new Worker(this, Objects.requireNonNull(handler, "handler"));
+  }
+
+  Duration lease() {
+    return lease;
+  }
+
+  Inflight inflight() {
+    return inflight;
+  }
+
+  /** A ClaimNext with a new claim_id (rule 1). */
+  ClaimNextRequest next(int most, long wait) {
+    ClaimNextRequest.Builder request =
+        ClaimNextRequest.newBuilder()
+            .setConsumer(consumer)
+            .setClaimId(UUID.randomUUID().toString())
+            .setOwner(owner)
+            .setMax(most)
+            .setWait(Protos.duration(Duration.ofNanos(wait)));
+    if (lease != null) {
+      request.setLease(Protos.duration(lease));
+    }
+    return request.build();
+  }
+
+  Handout taken(ClaimNextRequest request) {
+    Handout handout = Inbox.take(world, transport, request);
+    if (handout.refused() != null) {
+      report.outcome(handout.refused());
+    }
+    return handout;
+  }
+
+  /** A message of a handout, which is renewed from now on. */
+  WorkQueue.Item handed(Inbox.Item item) {
+    inflight.enter(true);
+    Settings settings = new Settings(unexpected, interruptLost, false);
+    Claim claim = new Claim(item.hold(), null, settings, done -> {});
+    Renewal renewal = new Renewal(item.hold(), Timer.shared(), claim::lost);
+    if (item.hold().lost() == null) {
+      renewal.start();
+    }
+    return new WorkQueue.Item(claim, renewal, item.message());
+  }
+
+  /** Runs the handler of a message that was handed out, unless it may not begin any more. */
+  void processed(Claim claim, Renewal renewal, Handler handler, BooleanSupplier stopping) {
+    Telemetry.Span span = telemetry.delivery(consumer, true);
+    Outcome outcome = null;
+    try {
+      Begun begun = Course.admitted(claim.hold(), stopping, repeatAnnounced);
+      outcome = begun.hold() == null ? begun.outcome() : claim.run(handler);
+    } finally {
+      handedEnded(renewal, span, outcome);
+    }
+  }
+
+  /** Gives a message back that no handler has begun. */
+  void released(Claim claim, Renewal renewal, long budget) {
+    Outcome outcome = null;
+    try {
+      if (budget > 0 && claim.hold().lost() == null) {
+        outcome = Inbox.release(claim.hold(), budget);
+      }
+    } finally {
+      handedEnded(renewal, found -> {}, outcome);
+    }
+  }
+
+  private void handedEnded(Renewal renewal, Telemetry.Span span, Outcome outcome) {
+    try {
+      renewal.stop();
+      span.end(outcome);
+      if (outcome != null) {
+        report.outcome(outcome);
+      }
+    } finally {
+      inflight.leave();
+    }
+  }
+
   private Outcome process(Delivery delivery, Handler handler, BooleanSupplier gone) {
     Objects.requireNonNull(handler, "handler");
     Claim claim = begin(delivery, gone, new Settings(unexpected, interruptLost, false));
@@ -239,7 +392,7 @@ public final class Ledger implements AutoCloseable {
 
   private Claim begin(Delivery delivery, BooleanSupplier gone, Settings settings) {
     ClaimRequest request = request(delivery);
-    if (!inflight.enter()) {
+    if (!inflight.enter(false)) {
       throw new ClosedException();
     }
     Telemetry.Span span = telemetry.delivery(consumer, !settings.scoped());
@@ -281,14 +434,17 @@ public final class Ledger implements AutoCloseable {
     return delivery
         .key()
         .fault()
-        .map(
-            fault ->
-                Outcome.later("INVALID_FIELD")
-                    .withAdvice(Advice.DEAD_LETTER, Duration.ZERO)
-                    .withReason("INVALID_FIELD", fault.getMessage())
-                    .withError(fault))
+        .map(Ledger::atFault)
         .map(outcome -> new Begun(null, outcome))
         .orElseGet(() -> Course.begin(world, transport, request, stopping, repeatAnnounced));
+  }
+
+  /** The message is at fault, and the ledger would refuse it in the same way. */
+  private static Outcome atFault(InvalidFieldException fault) {
+    return Outcome.later("INVALID_FIELD")
+        .withAdvice(Advice.DEAD_LETTER, Duration.ZERO)
+        .withReason("INVALID_FIELD", fault.getMessage())
+        .withError(fault);
   }
 
   private void ended(Claim claim, Telemetry.Span span) {
@@ -308,17 +464,9 @@ public final class Ledger implements AutoCloseable {
    * (rule 1).
    */
   private ClaimRequest request(Delivery delivery) {
-    // A key at fault is not sent.
-    boolean right = delivery.key().fault().isEmpty();
-    EntryKey.Builder key =
-        EntryKey.newBuilder()
-            .setConsumer(consumer)
-            .setSource(right ? delivery.key().source() : "")
-            .setId(right ? delivery.key().id() : "")
-            .setReplayRun(delivery.key().replayRun());
     ClaimRequest.Builder request =
         ClaimRequest.newBuilder()
-            .setKey(key)
+            .setKey(names(delivery.key()))
             .setClaimId(UUID.randomUUID().toString())
             .setOwner(owner)
             .setEventType(delivery.eventType());
@@ -331,6 +479,16 @@ public final class Ledger implements AutoCloseable {
       request.setWait(Protos.duration(delivery.longestWait()));
     }
     return request.build();
+  }
+
+  private EntryKey names(Key key) {
+    boolean right = key.fault().isEmpty(); // A key at fault is not sent.
+    return EntryKey.newBuilder()
+        .setConsumer(consumer)
+        .setSource(right ? key.source() : "")
+        .setId(right ? key.id() : "")
+        .setReplayRun(key.replayRun())
+        .build();
   }
 
   /**

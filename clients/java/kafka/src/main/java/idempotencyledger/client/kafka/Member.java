@@ -16,6 +16,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -293,13 +294,21 @@ final class Member implements ConsumerRebalanceListener {
     dispatch();
   }
 
+  private Verdict verdict(Message message) {
+    Supplier<Named> name = () -> settings.named().apply(settings.topic(), message.record);
+    BooleanSupplier gone = () -> stopping || message.partition.revoked;
+    if (settings.handler() == MessageHandler.STORE) {
+      return deliveries.store(name, Texts.inboxMessage(message.record), gone);
+    }
+    return deliveries.process(
+        name,
+        Texts.body(message.record),
+        gone,
+        claim -> settings.handler().handle(claim, message.record));
+  }
+
   private void settle(Message message) {
-    Verdict verdict =
-        deliveries.process(
-            () -> settings.named().apply(settings.topic(), message.record),
-            Texts.body(message.record),
-            () -> stopping || message.partition.revoked,
-            claim -> settings.handler().handle(claim, message.record));
+    Verdict verdict = verdict(message);
     if (verdict.kind() == Kind.NOT_BEGUN || message.partition.revoked) {
       partitions.leave(message); // Another member has it again: the ledger knows what became of it.
       return;

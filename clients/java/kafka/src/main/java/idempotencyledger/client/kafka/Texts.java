@@ -1,5 +1,6 @@
 package idempotencyledger.client.kafka;
 
+import idempotencyledger.client.InboxMessage;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
@@ -32,6 +33,19 @@ final class Texts {
   /** The message's value; no bytes where it is a tombstone. */
   static byte[] body(ConsumerRecord<byte[], byte[]> message) {
     return message.value() == null ? new byte[0] : message.value();
+  }
+
+  /** The message for the inbox, with its place in the topic. */
+  static InboxMessage inboxMessage(ConsumerRecord<byte[], byte[]> message) {
+    InboxMessage found =
+        InboxMessage.of(body(message))
+            .withTopic(message.topic())
+            .withPlace(message.partition(), message.offset())
+            .withMessageKey(message.key());
+    for (Header header : message.headers()) {
+      found = found.withHeader(header.key(), header.value());
+    }
+    return found;
   }
 
   /** Milliseconds until a copy in the retry topic is due; 0 where its header says nothing. */

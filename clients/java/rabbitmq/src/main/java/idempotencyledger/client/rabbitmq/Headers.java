@@ -1,7 +1,9 @@
 package idempotencyledger.client.rabbitmq;
 
 import com.rabbitmq.client.AMQP.BasicProperties;
+import com.rabbitmq.client.Delivery;
 import com.rabbitmq.client.LongString;
+import idempotencyledger.client.InboxMessage;
 import idempotencyledger.client.brokers.NoIdException;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
@@ -10,6 +12,7 @@ import java.util.Date;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 
 /** What a message says in its properties. */
 final class Headers {
@@ -60,6 +63,25 @@ final class Headers {
             });
     if (message.getContentType() != null) {
       found.put("content-type", message.getContentType());
+    }
+    return found;
+  }
+
+  /** The message for the inbox: of its headers those that have one text in every language. */
+  static InboxMessage inboxMessage(String queue, Delivery delivery) {
+    BasicProperties properties = delivery.getProperties();
+    InboxMessage found = InboxMessage.of(delivery.getBody()).withTopic(queue);
+    if (properties.getContentType() != null) {
+      found = found.withContentType(properties.getContentType());
+    }
+    if (properties.getType() != null) {
+      found = found.withEventType(properties.getType());
+    }
+    for (String name : new TreeSet<>(all(properties).keySet())) {
+      String text = text(all(properties).get(name));
+      if (text != null) {
+        found = found.withHeader(name, text.getBytes(StandardCharsets.UTF_8));
+      }
     }
     return found;
   }

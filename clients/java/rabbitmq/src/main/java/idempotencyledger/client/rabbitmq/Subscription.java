@@ -172,12 +172,16 @@ final class Subscription {
     if (wait > 0) {
       return copied(() -> copies.postpone(settings.queue(), message, wait));
     }
+    Supplier<Named> name = () -> settings.named().apply(settings.queue(), message);
     Verdict verdict =
-        deliveries.process(
-            () -> settings.named().apply(settings.queue(), message),
-            message.getBody(),
-            () -> stopping,
-            claim -> settings.handler().handle(claim, message));
+        settings.handler() == MessageHandler.STORE
+            ? deliveries.store(
+                name, Headers.inboxMessage(settings.queue(), message), () -> stopping)
+            : deliveries.process(
+                name,
+                message.getBody(),
+                () -> stopping,
+                claim -> settings.handler().handle(claim, message));
     long delay = verdict.delay().toMillis();
     return switch (verdict.kind()) {
       case ACK -> true;

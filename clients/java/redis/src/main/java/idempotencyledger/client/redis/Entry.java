@@ -1,5 +1,6 @@
 package idempotencyledger.client.redis;
 
+import idempotencyledger.client.InboxMessage;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
@@ -83,6 +84,16 @@ public final class Entry {
       } catch (CharacterCodingException e) {
         continue; // It is not read: two ids must not become one.
       }
+    }
+    return found;
+  }
+
+  /** The message for the inbox: the field with the body, and the other fields as headers. */
+  InboxMessage inboxMessage(String name, byte[] body) {
+    InboxMessage found = InboxMessage.of(body);
+    for (int at = 0; at + 1 < parts.size(); at += 2) {
+      String other = new String(parts.get(at), StandardCharsets.UTF_8);
+      found = other.equals(name) ? found : found.withHeader(other, parts.get(at + 1));
     }
     return found;
   }

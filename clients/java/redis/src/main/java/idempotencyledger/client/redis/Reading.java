@@ -1,6 +1,7 @@
 package idempotencyledger.client.redis;
 
 import idempotencyledger.client.Ledger;
+import idempotencyledger.client.brokers.Named;
 import idempotencyledger.client.brokers.internal.Deliveries;
 import idempotencyledger.client.brokers.internal.Log;
 import idempotencyledger.client.brokers.internal.Verdict;
@@ -12,6 +13,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import redis.clients.jedis.UnifiedJedis;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
@@ -130,12 +132,15 @@ final class Reading {
   private void settle(Entry entry) {
     byte[] field = entry.field(settings.body());
     byte[] body = field == null ? new byte[0] : field;
+    Supplier<Named> name = () -> settings.named().name(settings.stream(), entry, body);
     Verdict verdict =
-        deliveries.process(
-            () -> settings.named().name(settings.stream(), entry, body),
-            body,
-            workers::stopping,
-            claim -> settings.handler().handle(claim, entry));
+        settings.handler() == EntryHandler.STORE
+            ? deliveries.store(
+                name,
+                entry.inboxMessage(settings.body(), body).withTopic(settings.stream()),
+                workers::stopping)
+            : deliveries.process(
+                name, body, workers::stopping, claim -> settings.handler().handle(claim, entry));
     switch (verdict.kind()) {
       case NOT_BEGUN -> idle.postpone(entry, Duration.ZERO);
       case RETRY_LATER -> idle.postpone(entry, verdict.delay());

@@ -16,6 +16,9 @@ import idempotencyledger.client.proto.LedgerServiceGrpc;
 import idempotencyledger.client.proto.Parked;
 import idempotencyledger.client.proto.ReleaseRequest;
 import idempotencyledger.client.proto.ReleaseResponse;
+import idempotencyledger.client.proto.StoreRequest;
+import idempotencyledger.client.proto.StoreResponse;
+import idempotencyledger.client.proto.Stored;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Server;
@@ -81,6 +84,13 @@ public final class GrantingServer extends LedgerServiceGrpc.LedgerServiceImplBas
   public void release(ReleaseRequest request, StreamObserver<ReleaseResponse> to) {
     asked.add(request);
     answer(to, ReleaseResponse.newBuilder().setAdvice(Advice.ADVICE_RETRY_LATER).build());
+  }
+
+  @Override
+  public void store(StoreRequest request, StreamObserver<StoreResponse> to) {
+    asked.add(request);
+    StoreResponse.Builder kept = StoreResponse.newBuilder().setAdvice(Advice.ADVICE_ACK);
+    answer(to, kept.setStored(Stored.getDefaultInstance()).build());
   }
 
   private static <T> void answer(StreamObserver<T> to, T message) {

@@ -3,6 +3,7 @@ package idempotencyledger.client.brokers.internal;
 import idempotencyledger.client.Delivery;
 import idempotencyledger.client.GiveBack;
 import idempotencyledger.client.Handler;
+import idempotencyledger.client.InboxMessage;
 import idempotencyledger.client.Ledger;
 import idempotencyledger.client.Outcome;
 import idempotencyledger.client.brokers.Named;
@@ -13,6 +14,7 @@ import java.util.Objects;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
+import java.util.function.Function;
 import java.util.function.Supplier;
 
 /** Processes the deliveries of one run of an adapter, and keeps what has ended the run. */
@@ -50,21 +52,36 @@ public final class Deliveries {
       return Verdict.NOT_BEGUN;
     }
     AtomicBoolean givenBack = new AtomicBoolean();
+    Handler guarded =
+        claim -> {
+          if (gone.getAsBoolean()) { // The claim has waited for the ledger.
+            givenBack.set(true);
+            throw new GiveBack();
+          }
+          return handler.handle(claim);
+        };
+    Verdict verdict = delivered(name, delivery -> ledger.process(delivery.withBody(body), guarded));
+    return givenBack.get() ? Verdict.NOT_BEGUN : verdict;
+  }
+
+  /**
+   * Stores a delivery in the inbox. What becomes of it otherwise is as of {@link #process}.
+   *
+   * @param name names it
+   * @param message what is stored
+   * @param gone whether it may not begin any more
+   * @return what to do with it
+   */
+  public Verdict store(Supplier<Named> name, InboxMessage message, BooleanSupplier gone) {
+    return gone.getAsBoolean()
+        ? Verdict.NOT_BEGUN
+        : delivered(name, delivery -> ledger.store(delivery, message));
+  }
+
+  private Verdict delivered(Supplier<Named> name, Function<Delivery, Outcome> call) {
     try {
       Named named = Objects.requireNonNull(name.get(), "the name of a delivery");
-      Delivery delivery =
-          Delivery.of(named.key()).withBody(body).withOccurredAt(named.occurredAt());
-      Outcome outcome =
-          ledger.process(
-              delivery,
-              claim -> {
-                if (gone.getAsBoolean()) { // The claim has waited for the ledger.
-                  givenBack.set(true);
-                  throw new GiveBack();
-                }
-                return handler.handle(claim);
-              });
-      return givenBack.get() ? Verdict.NOT_BEGUN : verdict(outcome);
+      return verdict(call.apply(Delivery.of(named.key()).withOccurredAt(named.occurredAt())));
     } catch (NoIdException e) {
       log.error("a message is dead-lettered", e.getMessage());
       return new Verdict(Kind.DEAD_LETTER, Duration.ZERO, NO_ID);

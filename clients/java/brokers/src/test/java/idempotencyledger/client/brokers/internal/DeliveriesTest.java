@@ -8,11 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import idempotencyledger.client.ClosedException;
 import idempotencyledger.client.Handler;
+import idempotencyledger.client.InboxMessage;
 import idempotencyledger.client.Ledger;
 import idempotencyledger.client.brokers.Named;
 import idempotencyledger.client.brokers.NoIdException;
 import idempotencyledger.client.brokers.internal.Verdict.Kind;
 import idempotencyledger.client.proto.ReleaseRequest;
+import idempotencyledger.client.proto.StoreRequest;
 import idempotencyledger.client.testing.GrantingServer;
 import io.grpc.Server;
 import java.io.IOException;
@@ -56,6 +58,17 @@ class DeliveriesTest {
     assertEquals(Kind.ACK, process(NAME, handler));
     assertEquals(Kind.ACK, process(NAME, handler));
     assertEquals(1, effects.get());
+    assertNull(deliveries.failure());
+  }
+
+  @Test
+  void store_sends_the_message_and_no_claim() {
+    InboxMessage message = InboxMessage.of(new byte[] {7}).withTopic("orders");
+    assertEquals(Kind.ACK, deliveries.store(NAME, message, () -> false).kind());
+    assertEquals(Kind.NOT_BEGUN, deliveries.store(NAME, message, () -> true).kind());
+    assertEquals(1, service.asked.size());
+    StoreRequest request = assertInstanceOf(StoreRequest.class, service.asked.get(0));
+    assertEquals("orders", request.getMessage().getTopic());
     assertNull(deliveries.failure());
   }
 

@@ -1,0 +1,219 @@
+package idempotencyledger.client;
+
+import idempotencyledger.client.Inbox.Handout;
+import idempotencyledger.client.WorkQueue.Item;
+import idempotencyledger.client.proto.ClaimNextRequest;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+
+/**
+ * Processes the messages of the inbox: {@code ledger.worker(handler).concurrency(8).run(stop)}.
+ *
+ * <p>At most {@link #concurrency} handlers run at the same time, and never two of one message. A
+ * message that waits here for a handler is renewed. A message whose lease ran out twice in a row
+ * runs alone in this process: it may have killed the earlier ones.
+ */
+public final class Worker {
+  private static final int CONCURRENCY_MAX = 1000;
+  private static final long LOOK = 50; // ms between two looks at whether to stop
+  private static final Duration LEASE = Duration.ofSeconds(30);
+
+  private final Ledger ledger;
+  private final StoredMessageHandler handler;
+  private final Object lock = new Object();
+  private int concurrency = 1;
+  private Duration grace = Duration.ofSeconds(20);
+  private WorkQueue queue;
+  private BooleanSupplier asked = () -> false;
+  private boolean over;
+  private volatile boolean stopped;
+  private volatile Throwable failure;
+
+  Worker(Ledger ledger, StoredMessageHandler handler) {
+    this.ledger = ledger;
+    this.handler = handler;
+  }
+
+  /**
+   * How many handlers run at the same time, each in its own thread.
+   *
+   * @param concurrency 1 to 1000; 1 by default
+   * @return this
+   * @throws InvalidFieldException where it is not within these bounds
+   */
+  public Worker concurrency(int concurrency) {
+    if (concurrency < 1 || concurrency > CONCURRENCY_MAX) {
+      throw new InvalidFieldException(
+          "concurrency", "is " + concurrency + "; 1 to " + CONCURRENCY_MAX + " are allowed");
+    }
+    this.concurrency = concurrency;
+    return this;
+  }
+
+  /**
+   * How long {@link #run} waits at the end for handlers that run.
+   *
+   * @param grace 20 s by default
+   * @return this
+   */
+  public Worker grace(Duration grace) {
+    this.grace = grace;
+    return this;
+  }
+
+  /**
+   * Works until it is asked to stop, the client is closed, or this thread is interrupted, as it
+   * stays. Then messages that have not begun are released, and those that run end and settle.
+   *
+   * @param stop asked again and again, such as {@code Shutdown::requested}
+   * @return false where a handler still runs after the grace
+   * @throws ClosedException where the client is closed; nothing was sent
+   * @throws Error what a handler has thrown, after its claim is settled
+   */
+  public boolean run(BooleanSupplier stop) {
+    asked = stop;
+    Duration lease = ledger.lease() == null ? LEASE : ledger.lease();
+    queue = new WorkQueue(concurrency, Inflight.nanos(lease));
+    if (!ledger.inflight().enter(false)) {
+      throw new ClosedException();
+    }
+    boolean ended;
+    try {
+      for (int at = 0; at < concurrency; at++) {
+        Thread thread = new Thread(this::serve, "idempotency-ledger-worker");
+        thread.setDaemon(true);
+        thread.start();
+      }
+      try {
+        take();
+      } finally {
+        stopped = true;
+        ended = drained();
+      }
+    } finally {
+      ledger.inflight().leave();
+    }
+    if (failure instanceof Error error) {
+      throw error;
+    }
+    if (failure instanceof RuntimeException error) {
+      throw error;
+    }
+    return ended;
+  }
+
+  private boolean stopping() {
+    return stopped || failure != null || ledger.closing();
+  }
+
+  private boolean asked() {
+    return stopping() || asked.getAsBoolean() || Thread.currentThread().isInterrupted();
+  }
+
+  private void take() {
+    ClaimNextRequest request = null;
+    while (!asked()) {
+      if (request == null) {
+        request = request();
+      }
+      if (request == null) {
+        await(TimeUnit.MILLISECONDS.toNanos(LOOK));
+        continue;
+      }
+      Handout handout = ledger.taken(request);
+      if (!handout.again()) {
+        request = null;
+      }
+      List<Item> items = new ArrayList<>();
+      handout.items().forEach(each -> items.add(ledger.handed(each)));
+      synchronized (lock) {
+        queue.add(items);
+        lock.notifyAll();
+      }
+      long until = System.nanoTime() + handout.pause();
+      for (long left = handout.pause(); left > 0 && !asked(); left = until - System.nanoTime()) {
+        Waiting.sleep(Math.min(left, TimeUnit.MILLISECONDS.toNanos(LOOK)));
+      }
+    }
+  }
+
+  /** The next ClaimNext; null while enough messages are at hand. */
+  private ClaimNextRequest request() {
+    synchronized (lock) {
+      int most = queue.room();
+      return most == 0 ? null : ledger.next(most, queue.longestWait());
+    }
+  }
+
+  /** Runs handlers, one after the other. */
+  private void serve() {
+    for (Item item = next(); item != null; item = next()) {
+      long began = System.nanoTime();
+      try {
+        Item running = item;
+        ledger.processed(
+            item.claim,
+            item.renewal,
+            claim -> handler.handle(claim, running.message),
+            this::stopping);
+      } catch (RuntimeException | Error error) {
+        failure = failure == null ? error : failure;
+      } finally {
+        Thread.interrupted();
+        synchronized (lock) {
+          queue.ended(item, System.nanoTime() - began);
+          lock.notifyAll();
+        }
+      }
+    }
+  }
+
+  private Item next() {
+    synchronized (lock) {
+      Item item = queue.next();
+      while (item == null && !over) {
+        await(TimeUnit.SECONDS.toNanos(1));
+        item = queue.next();
+      }
+      return item;
+    }
+  }
+
+  private void await(long nanos) {
+    synchronized (lock) {
+      try {
+        TimeUnit.NANOSECONDS.timedWait(lock, nanos);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  /** Releases what has not begun, and waits for what runs. */
+  private boolean drained() {
+    long until = System.nanoTime() + Inflight.nanos(grace);
+    List<Item> left;
+    synchronized (lock) {
+      left = queue.drain();
+    }
+    for (Item item : left) {
+      ledger.released(item.claim, item.renewal, until - System.nanoTime());
+    }
+    boolean interrupted = Thread.interrupted();
+    synchronized (lock) {
+      over = true;
+      lock.notifyAll();
+      while (!queue.idle() && until - System.nanoTime() > 0) {
+        await(until - System.nanoTime());
+        interrupted |= Thread.interrupted();
+      }
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+      return queue.idle();
+    }
+  }
+}
