@@ -26,6 +26,18 @@ impl Key {
         Self { source: source.into(), id: id.into(), replay_run: String::new() }
     }
 
+    /// The producer.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The message, unique within its source.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The key of a CloudEvent. `attribute` is asked for `source` and `id`. The content-type decides where to look them up, as
     /// in the bindings of CloudEvents and the packages for other languages: with `application/cloudevents+json` in the body,
     /// whatever the headers say, else in headers such as `ce-source` and `ce-id` (HTTP, NATS), `ce_id` (Kafka) or
