@@ -235,8 +235,8 @@ where
             message: message.into(),
             stored_at: handed.stored_at.and_then(|at| at.try_into().ok()),
         };
-        let held = (sure.then(|| Keeping::begin(&hold)), self.inner.inflight.join());
-        Some(Item { hold, message, parent: Parent::current(), held })
+        let renewed = (sure.then(|| Keeping::begin(&hold)), self.inner.inflight.join());
+        Some(Item { hold, message, parent: Parent::current(), held: renewed })
     }
 
     /// Begins what may begin now.
@@ -249,12 +249,12 @@ where
 
     async fn serve(self: Arc<Self>, item: Item) {
         let (began, key) = (Instant::now(), item.message.key.clone());
-        let Item { hold, message, parent, held } = item;
+        let Item { hold, message, parent, held: renewed } = item;
         let stopping = || self.stopping.is_cancelled();
         let handler = |claim| (self.handler)(claim, message);
         let work = self.inner.handed(hold, stopping, handler);
         self.inner.telemetry.delivery(parent, work).await;
-        drop(held);
+        drop(renewed);
         self.queue().ended(&key, began.elapsed());
         self.begin();
         self.changed.notify_one();
