@@ -40,9 +40,9 @@ type Message struct {
 	Headers []Header
 	// Topic is the topic, queue or stream that it came from: at most 256 bytes.
 	Topic string
-	// Partition is that of the topic; nil where the broker has none.
+	// Partition is that of the topic; nil where the broker does not have it.
 	Partition *int32
-	// Offset is the offset or the sequence number; nil where the broker has none.
+	// Offset is the offset or the sequence number; nil where the broker does not have it.
 	Offset *int64
 	// MessageKey is the broker's own key: at most 512 bytes.
 	MessageKey []byte

@@ -26,6 +26,8 @@ pub(crate) const DEFAULT_DELAY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Claim,
+    ClaimNext,
+    Store,
     Renew,
     Complete,
     Fail,
@@ -75,7 +77,7 @@ impl Failure {
     }
 
     /// It is unknown whether the call was applied: only its repeat finds out (rules 3 and 4).
-    fn unknown(&self) -> bool {
+    pub(crate) fn unknown(&self) -> bool {
         match self.reason.as_deref() {
             None => true,
             Some(reason) => ["OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED"].contains(&reason),

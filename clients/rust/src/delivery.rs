@@ -17,12 +17,12 @@ use crate::{
     proto as pb,
 };
 
-const CLAIM_BUDGET: Duration = Duration::from_secs(10);
+pub(crate) const CLAIM_BUDGET: Duration = Duration::from_secs(10);
 const SETTLE_BUDGET: Duration = Duration::from_secs(20);
 const ERROR_LENGTH: usize = 2000; // characters; the ledger cuts at 2 KiB
 /// How long until a claim is tried again whose policy does not protect its effect.
 const MENDING_DELAY: Duration = Duration::from_secs(5);
-const LATER: Advice = Advice::RetryLater { after: DEFAULT_DELAY };
+pub(crate) const LATER: Advice = Advice::RetryLater { after: DEFAULT_DELAY };
 
 /// What a Claim came to.
 pub(crate) enum Begun {
@@ -74,15 +74,23 @@ pub(crate) async fn begin(
         }
         verdict => return Begun::Ended(answered(answer.advice, answer.retry_after.as_ref(), verdict)),
     };
-    let announced_before = granted.prior_effect_started;
     let hold = Arc::new(Hold::new(Arc::clone(transport), request, granted, sent));
+    admitted(hold, stopping, repeat_announced).await
+}
+
+/// The claim, where its handler may begin now; else what became of it.
+pub(crate) async fn admitted(hold: Arc<Hold>, stopping: impl Fn() -> bool, repeat_announced: bool) -> Begun {
+    if let Some(reason) = hold.lost() {
+        // While it waited for a handler: another attempt may be running, and nothing is settled.
+        return Begun::Ended(Outcome::new(LATER).because(reason));
+    }
     if stopping() {
         return Begun::Ended(given_back(&hold, "CLOSING").await);
     }
     if !hold.made_sure().await {
         return Begun::Ended(given_back(&hold, "LEASE_OVER").await);
     }
-    if announced_before && !repeat_announced {
+    if hold.granted.prior_effect_started && !repeat_announced {
         // Rule 14.
         let park = Steer::park("an earlier attempt had announced its effect");
         let parked = finish(&hold, Ending::Steered(park), Meaning::Park).await;
@@ -270,7 +278,7 @@ fn answered(
 }
 
 /// The advice of an answer. `None` for PROCESS, for none, and for one that this version does not know.
-fn known(advice: i32) -> Option<Advice> {
+pub(crate) fn known(advice: i32) -> Option<Advice> {
     match pb::Advice::try_from(advice) {
         Ok(pb::Advice::Ack) => Some(Advice::Ack),
         Ok(pb::Advice::DeadLetter) => Some(Advice::DeadLetter),
@@ -280,7 +288,7 @@ fn known(advice: i32) -> Option<Advice> {
 }
 
 /// The base with the advice of an answer (rules 7 and 8), and with the wait that it names (rule 10).
-fn advised(advice: i32, named: Option<&prost_types::Duration>, base: Outcome) -> Outcome {
+pub(crate) fn advised(advice: i32, named: Option<&prost_types::Duration>, base: Outcome) -> Outcome {
     let advice = match (known(advice).unwrap_or(LATER), named) {
         (Advice::RetryLater { .. }, Some(named)) => {
             Advice::RetryLater { after: span(Some(named)).max(SHORTEST_DELAY) }
@@ -292,7 +300,7 @@ fn advised(advice: i32, named: Option<&prost_types::Duration>, base: Outcome) ->
 }
 
 /// What an error says: its own advice (rule 5), and `RETRY_LATER` where it is not the ledger's (rule 3).
-fn refused(failure: &Failure, base: Outcome) -> Outcome {
+pub(crate) fn refused(failure: &Failure, base: Outcome) -> Outcome {
     let detail = failure.text.clone();
     Outcome { advice: failure.advised(), detail, ..base.because(failure.name()) }
 }

@@ -30,6 +30,18 @@ impl Inflight {
         taken.then(|| Entered(Arc::clone(self)))
     }
 
+    /// A delivery that was taken before the client closes is counted, until what is returned is dropped.
+    pub(crate) fn join(self: &Arc<Self>) -> Entered {
+        self.0.send_modify(|state| state.count += 1);
+        Entered(Arc::clone(self))
+    }
+
+    /// Waits until no new delivery is taken any more.
+    pub(crate) async fn stopped(&self) {
+        let mut changes = self.0.subscribe();
+        drop(changes.wait_for(|state| state.closing).await);
+    }
+
     /// Refuses new deliveries.
     pub(crate) fn stop(&self) {
         self.0.send_modify(|state| state.closing = true);

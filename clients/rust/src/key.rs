@@ -26,8 +26,20 @@ impl Key {
         Self { source: source.into(), id: id.into(), replay_run: String::new() }
     }
 
+    /// The producer.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The message, unique within its source.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The key of a CloudEvent. `attribute` is asked for `source` and `id`. The content-type decides where to look them up, as
-    /// in the bindings of CloudEvents and the packages for other languages: with `application/cloudevents+json` in the body,
+    /// in the bindings of `CloudEvents` and the packages for other languages: with `application/cloudevents+json` in the body,
     /// whatever the headers say, else in headers such as `ce-source` and `ce-id` (HTTP, NATS), `ce_id` (Kafka) or
     /// `cloudEvents:id` (AMQP). An event without one of them is at fault: its outcome is a dead letter.
     pub fn from_cloud_event(mut attribute: impl FnMut(&str) -> Option<String>) -> Self {

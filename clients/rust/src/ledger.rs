@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     calls::Transport,
     claim::{Claim, outlives},
-    delivery::{Begun, Ending, begin, finish},
+    delivery::{Begun, Ending, admitted, begin, finish},
     error::{ClaimError, Error, InvalidField, Steer},
     hold::{Hold, Keeping},
+    inbox::{Message, store},
     inflight::{Entered, Inflight},
     key::Delivery,
     options::{Asked, Builder, Options},
@@ -140,6 +141,26 @@ impl Ledger {
         }
     }
 
+    /// Stores a message in the ledger's inbox, for a [`worker`](Self::worker). Returns when the message is durable: acknowledge the
+    /// broker's on [`Advice::Ack`](crate::Advice::Ack) alone.
+    ///
+    /// `delivery`: a [`Key`](crate::Key), or a [`Delivery`] with when the message was made. The fingerprint is that of the payload
+    /// unless the delivery has another one. The outcome's `reason` is `None` where the message is stored, `already_stored` or
+    /// `completed` (both `replayed`) where the ledger knows it; else why it is not: `fingerprint_mismatch`, `outside_window`,
+    /// `failed`, or the ledger's reason, such as `INBOX_OFF`, or `BACKLOG_FULL`.
+    ///
+    /// # Errors
+    /// [`Error`], before anything is sent.
+    pub async fn store(&self, delivery: impl Into<Delivery>, message: Message) -> Result<Outcome, Error> {
+        let delivery = delivery.into();
+        let fault = delivery.key.fault().or_else(|| message.fault());
+        let request = self.inner.options.stored(delivery, message)?;
+        let _entered = self.inner.enter()?;
+        let outcome = store(&self.inner.transport, &request, fault).await;
+        self.inner.report.outcome(&outcome);
+        Ok(outcome)
+    }
+
     /// Refuses new deliveries, and lets running effects end and settle, for at most `grace`.
     ///
     /// A delivery whose claim arrives meanwhile gives it back. Returns false where an effect still runs: it may go on, and
@@ -193,6 +214,30 @@ impl Inner {
             self.report.guard(reason, &outcome);
         }
         outcome
+    }
+
+    /// Runs the handler of a message that was handed out, unless it may not begin any more. The caller renews it.
+    pub(crate) async fn handed<F, W, R>(
+        &self,
+        hold: Arc<Hold>,
+        stopping: impl Fn() -> bool,
+        handler: F,
+    ) -> Outcome
+    where
+        F: FnOnce(Claim) -> W,
+        W: Future<Output = Result<R, Steer>>,
+        R: Into<EffectResult>,
+    {
+        match admitted(hold, stopping, self.options.repeat_announced).await {
+            Begun::Ended(outcome) => {
+                self.report.outcome(&outcome);
+                outcome
+            }
+            Begun::Held(hold) => {
+                let ending = handled(&hold, handler).await;
+                self.settled(&hold, ending).await
+            }
+        }
     }
 
     async fn processed<F, W, R>(&self, asked: Asked, abandoned: &CancellationToken, handler: F) -> Outcome

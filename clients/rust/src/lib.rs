@@ -31,12 +31,14 @@ pub mod guard;
 mod hold;
 #[cfg(feature = "http")]
 pub mod http;
+mod inbox;
 mod inflight;
 mod key;
 mod ledger;
 mod options;
 mod outcome;
 mod proto;
+mod queue;
 mod report;
 mod scope;
 #[cfg(unix)]
@@ -45,6 +47,7 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod work;
 
 #[cfg(unix)]
 pub use shutdown::Shutdown;
@@ -52,9 +55,11 @@ pub use {
     claim::Claim,
     connection::Connection,
     error::{ClaimError, Error, InvalidField, OnExpiry, Steer, Unexpected},
+    inbox::{Message, StoredMessage},
     key::{Delivery, Fingerprint, Key},
     ledger::Ledger,
     options::{Builder, Meaning},
     outcome::{Advice, EffectResult, Outcome},
     scope::{Claimed, Guard},
+    work::Worker,
 };

@@ -8,7 +8,8 @@ use crate::{
     calls::message,
     connection::{Connection, Target},
     error::InvalidField,
-    key::{Delivery, checked_text},
+    inbox::Message,
+    key::{Delivery, Fingerprint, checked_text},
     proto as pb,
 };
 
@@ -135,7 +136,7 @@ impl Builder {
 pub(crate) struct Options {
     pub(crate) consumer: String,
     pub(crate) target: Target,
-    lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     owner: Option<String>,
     host: String,
     pub(crate) unexpected: Meaning,
@@ -155,7 +156,7 @@ impl Options {
         if wait > LONGEST_WAIT {
             return Err(InvalidField::new("wait", format!("{wait:?} is more than an hour")));
         }
-        let owner = self.owner.clone().unwrap_or_else(|| format!("{}/{}", self.host, std::process::id()));
+        let owner = self.owner();
         let fault = key.fault();
         let request = pb::ClaimRequest {
             key: Some(pb::EntryKey {
@@ -173,5 +174,47 @@ impl Options {
             wait: (!wait.is_zero()).then(|| message(wait)),
         };
         Ok(Asked { request, fault })
+    }
+
+    fn owner(&self) -> String {
+        self.owner.clone().unwrap_or_else(|| format!("{}/{}", self.host, std::process::id()))
+    }
+
+    /// The Store of a message; its fingerprint is that of the payload unless the delivery has another one (rule 20).
+    pub(crate) fn stored(
+        &self,
+        delivery: Delivery,
+        message: Message,
+    ) -> Result<pb::StoreRequest, InvalidField> {
+        let Delivery { key, fingerprint, occurred_at, event_type: _, wait: _ } = delivery;
+        if !key.replay_run.is_empty() {
+            let bound = "must be empty: a message of a replay run is not stored";
+            return Err(InvalidField::new("key.replay_run", bound));
+        }
+        let fingerprint = fingerprint.unwrap_or_else(|| Fingerprint::of(&message.payload));
+        Ok(pb::StoreRequest {
+            key: Some(pb::EntryKey {
+                consumer: self.consumer.clone(),
+                source: key.source,
+                id: key.id,
+                replay_run: String::new(),
+            }),
+            message: Some(message.into()),
+            fingerprint: fingerprint.0.into(),
+            occurred_at: occurred_at.map(Into::into),
+        })
+    }
+
+    /// A `ClaimNext` with a new `claim_id` (rule 1).
+    pub(crate) fn next(&self, most: usize, wait: Duration) -> pb::ClaimNextRequest {
+        pb::ClaimNextRequest {
+            consumer: self.consumer.clone(),
+            claim_id: Uuid::new_v4().to_string(),
+            owner: self.owner(),
+            lease: self.lease.map(message),
+            max: i32::try_from(most).unwrap_or(1),
+            bytes_max: 0,
+            wait: Some(message(wait)),
+        }
     }
 }

@@ -120,6 +120,8 @@ fn closed() -> Failure {
 fn path(method: Method) -> PathAndQuery {
     PathAndQuery::from_static(match method {
         Method::Claim => "/idempotency.ledger.v1.LedgerService/Claim",
+        Method::ClaimNext => "/idempotency.ledger.v1.LedgerService/ClaimNext",
+        Method::Store => "/idempotency.ledger.v1.LedgerService/Store",
         Method::Renew => "/idempotency.ledger.v1.LedgerService/Renew",
         Method::Complete => "/idempotency.ledger.v1.LedgerService/Complete",
         Method::Fail => "/idempotency.ledger.v1.LedgerService/Fail",

@@ -35,7 +35,7 @@ export class Worker {
     this.#queue = new WorkQueue(concurrency, client.options.leaseMs ?? LEASE);
   }
 
-  /** Takes no more messages. */
+  /** Ends the taking of messages. */
   readonly stop = (): void => {
     this.#stop.abort();
     this.#changed();

@@ -202,7 +202,8 @@ def poison_message(s: Scene) -> None:
                 continue
 
     deaths = 0
-    while deaths < 5:
+    # From the third attempt on it runs alone; the late message must lose none of its attempts to the later deaths.
+    while deaths < 8:
         if deaths in (2, 3):
             slow += _stored(s, receiver, 1)
         running = worker()

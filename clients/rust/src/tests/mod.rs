@@ -10,6 +10,7 @@ mod guard;
 mod hold;
 #[cfg(feature = "http")]
 mod http_rules;
+mod inbox;
 mod key;
 mod report;
 mod world;

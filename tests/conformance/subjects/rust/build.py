@@ -18,7 +18,7 @@ ROOT = HERE.parents[3]
 TARGET = ROOT / "target" / "client-rust"
 OWN = pathlib.Path("tests/conformance/subjects/rust")
 PACKAGE = pathlib.Path("clients/rust")
-PROGRAMS = ("subject", "example", "guard", "own")
+PROGRAMS = ("subject", "example", "inbox_example", "guard", "own")
 
 
 def taken_over(source: pathlib.Path, target: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
 //! The subject of clients/rust: `../../PROTOCOL.md` says what it reads and writes.
 
+mod inbox;
 mod lines;
 mod outcomes;
 mod serve;
@@ -78,7 +79,7 @@ async fn main() {
     let mut cancels: HashMap<String, CancellationToken> = HashMap::new();
     let running = TaskTracker::new();
     let mut lines = commands();
-    say!("ready", forks: false, forks_after_use: false, cancels: true);
+    say!("ready", forks: false, forks_after_use: false, cancels: true, inbox: true);
     while let Some(command) = lines.recv().await {
         let grace = Duration::from_secs_f64(command["grace"].as_f64().unwrap_or_default());
         let named = || ledgers[&text(&command, "ledger")].clone();
@@ -95,6 +96,8 @@ async fn main() {
                 cancels.insert(text(&command, "call"), cancelled.clone());
                 running.spawn(process(named(), command, cancelled));
             }
+            Some("store") => drop(tokio::spawn(inbox::store(named(), command))),
+            Some("work") => drop(tokio::spawn(inbox::work(named(), command))),
             Some("go") => go(&text(&command, "call")),
             Some("cancel") => cancels[&text(&command, "call")].cancel(),
             Some("serve") => drop(tokio::spawn(serve::serve(command))),

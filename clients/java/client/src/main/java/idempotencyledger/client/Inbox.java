@@ -64,7 +64,7 @@ final class Inbox {
    * @param pause nanoseconds to wait before the next call
    * @param again the outcome is unknown: the identical request, with its claim_id, finds what it
    *     was handed out
-   * @param refused why there is none, for the log; null where there is no error
+   * @param refused why the call was refused, for the log; null where it was not
    */
   record Handout(List<Item> items, long pause, boolean again, Outcome refused) {}
 

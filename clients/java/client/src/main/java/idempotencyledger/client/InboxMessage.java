@@ -166,7 +166,7 @@ public final class InboxMessage {
   /**
    * The partition.
    *
-   * @return its number; empty where the broker has none
+   * @return its number; empty where the broker does not have it
    */
   public OptionalInt partition() {
     return message.hasPartition() ? OptionalInt.of(message.getPartition()) : OptionalInt.empty();
@@ -175,7 +175,7 @@ public final class InboxMessage {
   /**
    * The offset or sequence number.
    *
-   * @return the number; empty where the broker has none
+   * @return the number; empty where the broker does not have it
    */
   public OptionalLong offset() {
     return message.hasOffset() ? OptionalLong.of(message.getOffset()) : OptionalLong.empty();

@@ -1,0 +1,167 @@
+//! The inbox: what is refused before it is sent, what a worker asks for, and what becomes of a handout.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::world::{Script, acquired, answer, completed, released};
+use crate::{
+    Advice, Error, Key, Message,
+    calls::{Failure, Method, message},
+    hold::Hold,
+    inbox::StoredMessage,
+    inflight::Inflight,
+    proto as pb,
+    queue::{Item, WorkQueue},
+    telemetry::Parent,
+};
+
+fn stored(advice: pb::Advice, verdict: Option<pb::store_response::Verdict>) -> super::world::Reply {
+    answer(&pb::StoreResponse { advice: advice as i32, retry_after: None, verdict })
+}
+
+#[tokio::test]
+async fn message_beyond_a_bound_is_dead_lettered_and_not_sent() {
+    let large = "x".repeat(257);
+    let header = |name: &str, size| vec![(name.to_owned(), Bytes::from(vec![0; size]))];
+    for (field, message) in [
+        ("message.payload", Message::of(vec![0; 256 * 1024 + 1])),
+        ("message.topic", Message { topic: large.clone(), ..Message::default() }),
+        ("message.message_key", Message { message_key: vec![0; 513].into(), ..Message::default() }),
+        ("message.event_version", Message { event_version: large.clone(), ..Message::default() }),
+        ("message.content_type", Message { content_type: large, ..Message::default() }),
+        ("message.headers.name", Message { headers: header("", 0), ..Message::default() }),
+        ("message.headers", Message { headers: header("h", 16 * 1024), ..Message::default() }),
+    ] {
+        let script = Script::of([]);
+        let outcome = script.ledger().store(Key::of("shop", "1"), message).await.unwrap();
+        assert_eq!(outcome.advice, Advice::DeadLetter);
+        assert!(outcome.error.unwrap().to_string().contains(field), "{field}: {}", outcome.detail);
+    }
+    let run = Key::of("shop", "1").in_replay_run("run").unwrap();
+    let refused = Script::of([]).ledger().store(run, Message::default()).await;
+    assert!(matches!(refused, Err(Error::InvalidField(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn verdict_of_store_becomes_an_outcome() {
+    use pb::store_response::Verdict;
+    for (reply, reason, acknowledged, replayed) in [
+        (stored(pb::Advice::Ack, Some(Verdict::Stored(pb::Stored::default()))), None, true, false),
+        (
+            stored(pb::Advice::Ack, Some(Verdict::AlreadyStored(pb::AlreadyStored::default()))),
+            Some("already_stored"),
+            true,
+            true,
+        ),
+        // Rule 8: what this version does not know.
+        (stored(pb::Advice::Ack, None), Some("UNKNOWN_VERDICT"), false, false),
+        (
+            stored(pb::Advice::Unspecified, Some(Verdict::Stored(pb::Stored::default()))),
+            Some("stored"),
+            false,
+            false,
+        ),
+        (super::world::refused("INBOX_OFF", "RETRY_LATER"), Some("INBOX_OFF"), false, false),
+    ] {
+        let outcome =
+            Script::of([reply]).ledger().store(Key::of("shop", "1"), Message::of("p")).await.unwrap();
+        assert_eq!(outcome.reason.as_deref(), reason);
+        assert_eq!((outcome.advice == Advice::Ack, outcome.replayed), (acknowledged, replayed));
+    }
+}
+
+fn handed(ids: &[&str]) -> super::world::Reply {
+    let each = |id: &&str| pb::Handed {
+        key: Some(pb::EntryKey { source: "shop".into(), id: (*id).into(), ..pb::EntryKey::default() }),
+        acquired: Some(acquired()),
+        message: Some(pb::Message { payload: Bytes::from_static(b"p"), ..pb::Message::default() }),
+        stored_at: None,
+    };
+    answer(&pb::ClaimNextResponse { messages: ids.iter().map(each).collect(), retry_after: None })
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_runs_what_it_is_handed_and_releases_what_waits() {
+    let script = Script::of([handed(&["1", "2"]), released(), completed()]);
+    let ledger = script.ledger();
+    let (begun, first) = tokio::sync::oneshot::channel();
+    let begun = std::sync::Mutex::new(Some(begun));
+    let worker = ledger.worker(move |_claim, message: StoredMessage| {
+        begun.lock().unwrap().take().unwrap().send(message.key.id().to_owned()).unwrap();
+        async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok(())
+        }
+    });
+    let stop = async move { assert_eq!(first.await.unwrap(), "1") };
+    assert!(worker.run(stop).await.unwrap());
+    assert_eq!(script.methods(), [Method::ClaimNext, Method::Release, Method::Complete]);
+    assert!(ledger.close(Duration::ZERO).await);
+    let closed = ledger.worker(async |_, _| Ok(())).run(std::future::pending()).await;
+    assert_eq!(closed, Err(Error::Closed));
+}
+
+#[test]
+fn only_an_unknown_outcome_is_asked_for_again() {
+    assert!(Failure::local("INTERNAL", "").unknown());
+    let closed = Failure { reason: Some("CLAIM_CLOSED".into()), ..Failure::default() };
+    assert!(!closed.unknown());
+}
+
+fn items(attempt: i32, ids: &[&str]) -> Vec<Item> {
+    let inflight = Arc::new(Inflight::default());
+    let item = |id: &&str| {
+        let granted = pb::Acquired { attempt, effect_unknown: attempt > 1, ..acquired() };
+        let transport = Script::of([]) as Arc<dyn crate::calls::Transport>;
+        Item {
+            hold: Arc::new(Hold::new(transport, pb::ClaimRequest::default(), granted, Instant::now())),
+            message: StoredMessage {
+                key: Key::of("shop", *id),
+                message: Message::default(),
+                stored_at: None,
+            },
+            parent: Parent::current(),
+            held: (None, inflight.join()),
+        }
+    };
+    ids.iter().map(item).collect()
+}
+
+#[tokio::test]
+async fn room_is_sized_by_lease_and_handler_time() {
+    for (took, most) in [(0, 4), (1, 40), (5_000, 12), (15_000, 4), (60_000, 4)] {
+        let mut queue = WorkQueue::new(4, Duration::from_secs(30));
+        if took > 0 {
+            queue.add(items(1, &["1"]));
+            let item = queue.next().unwrap();
+            queue.ended(&item.message.key, Duration::from_millis(took));
+        }
+        assert_eq!(queue.room(), most, "handlers took {took} ms");
+    }
+    assert_eq!(WorkQueue::new(4, Duration::from_secs(4)).wait(), Duration::from_secs(1));
+    assert_eq!(message(Duration::from_secs(1)).seconds, 1);
+}
+
+#[tokio::test]
+async fn next_runs_no_message_twice_and_a_suspect_alone() {
+    let mut queue = WorkQueue::new(3, Duration::from_secs(30));
+    let (one, two, three) = (Key::of("shop", "1"), Key::of("shop", "2"), Key::of("shop", "3"));
+    queue.add(items(1, &["1", "1", "2"]));
+    assert_eq!(queue.next().unwrap().message.key, one);
+    assert_eq!(queue.next().unwrap().message.key, two);
+    assert!(queue.next().is_none());
+    queue.ended(&one, Duration::ZERO);
+    queue.add(items(3, &["3"]));
+    assert_eq!(queue.next().unwrap().message.key, one);
+    assert!(queue.next().is_none() && queue.room() == 0);
+    queue.ended(&two, Duration::ZERO);
+    queue.ended(&one, Duration::ZERO);
+    assert_eq!(queue.next().unwrap().message.key, three);
+    queue.add(items(1, &["4", "5"]));
+    assert!(queue.next().is_none() && queue.room() == 0);
+    queue.ended(&three, Duration::ZERO);
+    assert!(queue.next().is_some() && !queue.idle());
+    assert_eq!(queue.drain().len(), 1);
+}
