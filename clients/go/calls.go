@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 const (
@@ -39,6 +40,9 @@ func (f *failure) Error() string { return f.name() }
 func (f *failure) name() string {
 	return or(f.reason, "NO_ANSWER ("+f.code.String()+")")
 }
+
+// span is a duration of a request, in whole microseconds: the ledger refuses a part of one.
+func span(d time.Duration) *durationpb.Duration { return durationpb.New(d.Truncate(time.Microsecond)) }
 
 // failureOf reads the trailers with which the ledger marks its own errors.
 func failureOf(err error, trailer metadata.MD) *failure {

@@ -100,3 +100,11 @@ func TestRefusalsAreRepeatedWhereATimeIsNamed(t *testing.T) {
 		})
 	}
 }
+
+func TestDurationsOfRequestsHaveWholeMicroseconds(t *testing.T) {
+	for given, sent := range map[time.Duration]int32{time.Second / 3: 333_333_000, 1_500: 1_000, 250_000_250: 250_000_000} {
+		if nanos := span(given).GetNanos(); nanos != sent {
+			t.Errorf("%v is sent with %d ns", given, nanos)
+		}
+	}
+}

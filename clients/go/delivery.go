@@ -137,7 +137,7 @@ func (h *hold) failed(steer *SteerError) outcome {
 		return base
 	case giveBack:
 		request := &ledgerv1.ReleaseRequest{
-			Key: h.request.Key, Token: h.granted.Token, Delay: durationpb.New(steer.after),
+			Key: h.request.Key, Token: h.granted.Token, Delay: span(steer.after),
 			UnpinFingerprint: steer.unpin, EventType: h.request.EventType,
 		}
 		base.Delay = max(steer.after, shortestDelay)
@@ -152,7 +152,7 @@ func (h *hold) failed(steer *SteerError) outcome {
 		EventType: h.request.EventType,
 	}
 	if steer.kind == retry && steer.hasAfter {
-		request.RetryAfter = durationpb.New(steer.after)
+		request.RetryAfter = span(steer.after)
 	}
 	answer, _, failed := repeated(h.base, h.ledger.rpc.Fail, request, settleBudget, callTimeout)
 	if failed != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"idempotency-ledger.internal/ledger/ledgerv1"
 )
@@ -138,7 +137,7 @@ func (l *Ledger) request(key Key, options []DeliveryOption) (*ledgerv1.ClaimRequ
 		EventType: strings.ToValidUTF8(d.eventType, "?"),
 	}
 	if l.options.Lease != 0 {
-		request.Lease = durationpb.New(l.options.Lease)
+		request.Lease = span(l.options.Lease)
 	}
 	var err error
 	if request.Fingerprint, err = d.digest(); err != nil {
@@ -148,7 +147,7 @@ func (l *Ledger) request(key Key, options []DeliveryOption) (*ledgerv1.ClaimRequ
 		return nil, &InvalidFieldError{"wait", fmt.Sprintf("%v is not within 0 s and 1 h; the server bounds it further", d.wait)}
 	}
 	if d.wait > 0 {
-		request.Wait = durationpb.New(d.wait)
+		request.Wait = span(d.wait)
 	}
 	if request.OccurredAt, err = d.occurred(); err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"idempotency-ledger.internal/ledger/ledgerv1"
 )
 
@@ -118,10 +117,10 @@ func (w *worker) request() *ledgerv1.ClaimNextRequest {
 	}
 	request := &ledgerv1.ClaimNextRequest{
 		Consumer: w.ledger.consumer, ClaimId: uuid.NewString(), Owner: w.ledger.options.Owner, Max: int32(most),
-		Wait: durationpb.New(w.queue.wait()),
+		Wait: span(w.queue.wait()),
 	}
 	if w.ledger.options.Lease != 0 {
-		request.Lease = durationpb.New(w.ledger.options.Lease)
+		request.Lease = span(w.ledger.options.Lease)
 	}
 	return request
 }

@@ -8,7 +8,7 @@ import pytest
 from world import HOP, KEY, Play, ours
 
 from idempotency_ledger._core.calls import repeated
-from idempotency_ledger._core.steps import CallFailed, Failure
+from idempotency_ledger._core.steps import CallFailed, Failure, duration
 from idempotency_ledger._proto import ledger_pb2 as pb
 
 REQUEST = pb.CompleteRequest(key=KEY, token=7, result=b"r")
@@ -105,3 +105,10 @@ def test_pause_has_jitter(random: float, wait: float) -> None:
 )
 def test_advice_of_an_error(reason: Optional[str], advice: Optional[str], known: str) -> None:
     assert Failure("ABORTED", reason, advice).advised().value == known
+
+
+@pytest.mark.parametrize(
+    ("given", "nanos"), [(1 / 3, 333_333_000), (0.25000025, 250_000_000), (0.9999999, 0), (2.5, 500_000_000)]
+)
+def test_durations_have_whole_microseconds(given: float, nanos: int) -> None:
+    assert duration(given).nanos == nanos

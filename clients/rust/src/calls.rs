@@ -145,7 +145,9 @@ pub(crate) fn span(duration: Option<&prost_types::Duration>) -> Duration {
     duration.and_then(|known| Duration::try_from(*known).ok()).unwrap_or_default()
 }
 
-/// A duration as messages have it; the bounds of all options are far below what such a message can hold.
+/// A duration as messages have it, cut to whole microseconds: the ledger refuses a part of one. The bounds of all options
+/// are far below what such a message can hold.
 pub(crate) fn message(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration::try_from(duration).unwrap_or_default()
+    let whole = Duration::new(duration.as_secs(), duration.subsec_micros() * 1000);
+    prost_types::Duration::try_from(whole).unwrap_or_default()
 }

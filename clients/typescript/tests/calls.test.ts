@@ -85,3 +85,14 @@ test('durations_keep_fractions_of_a_millisecond', () => {
   for (const ms of [0, 0.25, 50, 1_000, 1_234.5, 86_400_000]) assert.equal(milliseconds(durationOf(ms)), ms);
   assert.equal(durationOf(1_999.9999999).nanos, 999_999_999);
 });
+
+test('durations_have_whole_microseconds', () => {
+  for (const [given, nanos] of [
+    [1_000 / 3, 333_333_000],
+    [250.00025, 250_000_000],
+    [999.9999, 999_999_000],
+    [7.5, 7_500_000],
+  ] as const) {
+    assert.equal(durationOf(given).nanos, nanos);
+  }
+});

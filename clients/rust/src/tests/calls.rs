@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::world::{Reply, Script, completed, lost, refused};
 use crate::{
-    calls::{CALL_TIMEOUT, Failure, Method, repeated},
+    calls::{CALL_TIMEOUT, Failure, Method, message, repeated},
     outcome::Advice,
     proto as pb,
 };
@@ -79,4 +79,12 @@ async fn named_wait_is_kept_within_the_budget_and_handed_on_beyond_it() {
     assert!(calls[1].0 - calls[0].0 >= Duration::from_millis(700));
     let failure = complete(&Script::of([later(30_000)])).await.unwrap_err();
     assert_eq!(failure.advised(), Advice::RetryLater { after: Duration::from_secs(30) });
+}
+
+#[test]
+fn duration_of_a_message_is_cut_to_whole_microseconds() {
+    for (nanos, sent) in [(1_999, 1_000), (999_999_999, 999_999_000), (0, 0)] {
+        let sent_as = message(Duration::new(3, nanos));
+        assert_eq!((sent_as.seconds, sent_as.nanos), (3, sent));
+    }
 }

@@ -102,11 +102,11 @@ export function milliseconds(duration: Duration | undefined): number {
   return duration ? Number(duration.seconds) * 1_000 + duration.nanos / 1e6 : 0;
 }
 
-/** A number of milliseconds as a protobuf duration. */
+/** A number of milliseconds as a protobuf duration, in whole microseconds: the ledger refuses a part of one. */
 export function durationOf(ms: number): Duration {
   const whole = Math.floor(ms / 1_000);
-  const nanos = Math.min(Math.round((ms - whole * 1_000) * 1e6), 999_999_999);
-  return create(DurationSchema, { seconds: BigInt(whole), nanos });
+  const micros = Math.min(Math.round((ms - whole * 1_000) * 1_000), 999_999);
+  return create(DurationSchema, { seconds: BigInt(whole), nanos: micros * 1_000 });
 }
 
 const ADVICES = new Map<number, Advice>([

@@ -109,9 +109,9 @@ def seconds(duration: Duration) -> float:
 
 
 def duration(value: float) -> Duration:
-    """A number of seconds as a protobuf duration."""
-    whole, nanos = divmod(round(value * 1e9), 1_000_000_000)
-    return Duration(seconds=whole, nanos=nanos)
+    """A number of seconds as a protobuf duration, in whole microseconds: the ledger refuses a part of one."""
+    whole, micros = divmod(round(value * 1e6), 1_000_000)
+    return Duration(seconds=whole, nanos=micros * 1000)
 
 
 def advice_of(number: int) -> Optional[Advice]:

@@ -23,8 +23,10 @@ final class Protos {
         : TimeUnit.SECONDS.toNanos(duration.getSeconds()) + duration.getNanos();
   }
 
+  /** In whole microseconds: the ledger refuses a part of one. */
   static Duration duration(java.time.Duration value) {
-    return Duration.newBuilder().setSeconds(value.getSeconds()).setNanos(value.getNano()).build();
+    int nanos = value.getNano() / 1_000 * 1_000;
+    return Duration.newBuilder().setSeconds(value.getSeconds()).setNanos(nanos).build();
   }
 
   static Timestamp timestamp(Instant value) {

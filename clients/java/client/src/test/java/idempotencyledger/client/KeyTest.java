@@ -60,6 +60,12 @@ class KeyTest {
   }
 
   @Test
+  void durations_have_whole_microseconds() {
+    assertEquals(333_333_000, Protos.duration(Duration.ofSeconds(1).dividedBy(3)).getNanos());
+    assertEquals(250_000_000, Protos.duration(Duration.ofNanos(250_000_250)).getNanos());
+  }
+
+  @Test
   void fingerprint_is_the_digest_of_the_raw_body() {
     byte[] body = "abc".getBytes(StandardCharsets.UTF_8);
     byte[] digest =
