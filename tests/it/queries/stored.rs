@@ -16,6 +16,7 @@ on_both_stores!(entries_are_found_by_what_is_kept_of_their_message);
 async fn entries_are_found_by_what_is_kept_of_their_message(kind: Kind) {
     let mut server = with_inbox(kind).await;
     make(&mut server, "c", "plain", Made::Held).await;
+    server.advance(Span::from_secs(1)).await;
     for id in ["erased", "held", "due"] {
         server.client.store(message(id)).await.unwrap();
         if id == "erased" {

@@ -66,7 +66,9 @@ async fn beyond(connection: &mut PgConnection) -> Vec<String> {
         case(
             "open by error",
             "list_open_oldest",
-            format!("'name-1', {FROM_THE_START}, {EVER}, {all_open}, 100, 166, 'absent', 'no such', NULL"),
+            format!(
+                "'name-1', {FROM_THE_START}, {EVER}, {all_open}, 100, 166, 'absent', 'no such', NULL, NULL"
+            ),
         ),
         case(
             "groups",
