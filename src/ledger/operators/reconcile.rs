@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::change::summary_of;
 use super::handle::Operators;
@@ -58,6 +59,7 @@ impl Operators {
             metrics: inner.metrics.clone(),
             order,
             sent: Sent::default(),
+            alerted: AtomicBool::new(false),
         };
         if work.order.dry_run {
             let decide =
@@ -82,12 +84,16 @@ pub(super) struct ReconcileWork {
     metrics: Metrics,
     order: ReconcileOrder,
     sent: Sent<ReconcileOutcomes>,
+    alerted: AtomicBool,
 }
 
 impl ReconcileWork {
-    /// Counts the effects that may have happened twice, and logs one of them: once they are written, whether the caller is still there
-    /// or not, since a repeat answers `KNOWN`.
+    /// Counts the effects that may have happened twice, and logs one of them, once for the order. The job calls it, not the caller's
+    /// future, and also where the outcome of the write is unknown: a repeat by the caller is answered `KNOWN`, without an alert.
     fn alert(&self, outcomes: &ReconcileOutcomes) {
+        if self.alerted.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let doubled = |outcome: &Result<_, _>| matches!(outcome, Ok(ReconcileOutcome::Doubled));
         let rows = self.order.rows.iter().zip(outcomes);
         let doubled: Vec<&Key> =
@@ -184,7 +190,11 @@ pub(super) async fn carry_out(
                 let held = session.entries().locked(&keys).await.map_err(StoreError::nothing_sent)?;
                 locked.extend(held);
             }
-            Err(error) => return Err(error),
+            Err(StoreError::NotApplied(fault)) => return Err(StoreError::NotApplied(fault)),
+            Err(unknown) => {
+                work.alert(&outcomes);
+                return Err(unknown);
+            }
         }
     }
     Ok(Err(contended("callers", "change what is reconciled")))
