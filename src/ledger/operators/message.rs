@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::retry::JobResult;
-use crate::domain::{AuditEvent, Body, Key, Reason, Rejection, audit_action};
+use crate::domain::{AuditEvent, Body, Key, Reason, Rejection, RequestDigest, audit_action};
 use crate::store::{Found, KeptMessage, Session, StoreError, Write};
 
 /// Whose message is read, by whom, and why.
@@ -13,6 +13,7 @@ pub(super) struct Sought {
     pub(super) reason: String,
     /// Names the event: a repeat of the job writes it once.
     pub(super) id: Uuid,
+    pub(super) digest: RequestDigest,
 }
 
 pub(super) async fn read(session: &mut dyn Session, sought: &Sought) -> JobResult<KeptMessage> {
@@ -44,7 +45,7 @@ pub(super) async fn read(session: &mut dyn Session, sought: &Sought) -> JobResul
         reason: sought.reason.clone(),
         before: None,
         after: None,
-        digest: None,
+        digest: Some(sought.digest),
     };
     session.operators().change(&Write::Nothing, &event).await?;
     Ok(Ok(kept))

@@ -6,6 +6,7 @@ use super::AdminRpc;
 use crate::domain::Rejection;
 use crate::proto;
 use crate::rpc::edge::auth;
+use crate::wire::digest::digest;
 use crate::wire::fields::FieldChecks;
 use crate::wire::{errors, inbox, words};
 
@@ -27,7 +28,8 @@ pub(super) async fn shown(
     let key = fields.finish(|| key)?.ok_or_else(|| errors::internal("a key is neither wrong nor right"))?;
     let caller = auth::caller(request.extensions())?;
     caller.allowed(key.consumer())?;
-    let kept = rpc.operators(caller).message(key, caller.principal(), reason.clone()).await?;
+    let digest = digest("GetMessage", request.get_ref());
+    let kept = rpc.operators(caller).message(key, caller.principal(), reason.clone(), digest).await?;
     Ok(proto::GetMessageResponse {
         message: Some(inbox::message(&kept.message)?),
         stored_at: Some(words::shown(kept.stored_at)),

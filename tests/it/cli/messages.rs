@@ -36,6 +36,8 @@ async fn message_is_shown_with_a_reason(kind: Kind) {
     ask(&server, &["audit", "list", "--action", "REED_MESSAGE"])
         .await
         .says(1, &["READ_MESSAGE", "actions[0]"]);
+    let looks = ["audit", "list", "--consumer", "c", "--operation", "message"];
+    ask(&server, &looks).await.says(0, &["READ_MESSAGE", "ticket 12"]);
     ask(&server, &["audit", "list", "--action", "PARK"]).await.says(0, &["no event matches"]);
     server.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use super::Operators;
 use crate::common::random;
-use crate::domain::{Key, Rejection};
+use crate::domain::{Key, Rejection, RequestDigest};
 use crate::ledger::operators::message;
 use crate::ledger::operators::read::{self, Backlog};
 use crate::store::KeptMessage;
@@ -25,8 +25,14 @@ impl Operators {
     ///
     /// # Errors
     /// `ENTRY_NOT_FOUND`, and those of the store.
-    pub async fn message(&self, key: Key, actor: &str, reason: String) -> Result<KeptMessage, Rejection> {
-        let asked = message::Sought { key, actor: actor.to_owned(), reason, id: random::id() };
+    pub async fn message(
+        &self,
+        key: Key,
+        actor: &str,
+        reason: String,
+        digest: RequestDigest,
+    ) -> Result<KeptMessage, Rejection> {
+        let asked = message::Sought { key, actor: actor.to_owned(), reason, id: random::id(), digest };
         self.inner
             .change_task
             .change(&self.principal, asked, |session, asked, _| Box::pin(message::read(session, asked)))
