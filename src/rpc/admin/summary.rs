@@ -50,7 +50,7 @@ pub(super) async fn summarize(
     let mut consumers = Vec::with_capacity(names.len());
     for name in names {
         let policy = policies.of(Namespace::stored(&name).consumer());
-        let inbox = inbox(operators, &name, policy.inbox, full.is_none()).await?;
+        let inbox = inbox(operators, &name, policy.inbox, full.is_none()).await;
         consumers.push(proto::ConsumerSummary { inbox, ..consumer(&summary, &name, &policy) });
     }
     Ok(proto::SummarizeEntriesResponse {
@@ -66,12 +66,13 @@ async fn inbox(
     name: &str,
     has_inbox: bool,
     named: bool,
-) -> Result<Option<proto::InboxSummary>, Rejection> {
+) -> Option<proto::InboxSummary> {
     let namespace = Namespace::stored(name);
     if !namespace.replay_run().is_empty() || !(has_inbox || named) {
-        return Ok(None);
+        return None;
     }
-    let backlog = operators.backlog(namespace.consumer(), SUMMARY_MAX + 1).await?;
+    // A count that fails must not take the states of all consumers with it.
+    let backlog = operators.backlog(namespace.consumer(), SUMMARY_MAX + 1).await.ok()?;
     let (due, later) = (backlog.counts.due, backlog.counts.later);
     let shown = proto::InboxSummary {
         due: due.min(SUMMARY_MAX),
@@ -79,7 +80,7 @@ async fn inbox(
         later: later.min(SUMMARY_MAX),
         at_least: due.max(later) > SUMMARY_MAX,
     };
-    Ok((has_inbox || due + later > 0).then_some(shown))
+    (has_inbox || due + later > 0).then_some(shown)
 }
 
 fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSummary {
