@@ -89,7 +89,7 @@ impl Problem {
             return self;
         }
         self.next(
-            "look at it with `entries get`. If what the error says does no harm, --force does it all the same",
+            "look at the entry with `entries get`. If what the error warns of does no harm, repeat the command with --force",
         )
     }
 

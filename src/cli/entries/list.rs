@@ -51,7 +51,7 @@ enum GroupBy {
 /// What to list.
 #[derive(Args)]
 pub(in crate::cli) struct List {
-    /// The consumer [default: all consumers; of them only entries that are not COMPLETED]
+    /// The consumer [default: all consumers; of them only entries that are not COMPLETED, except with --doubled]
     #[arg(long)]
     consumer: Option<String>,
     #[command(flatten)]

@@ -10,6 +10,7 @@ use super::EntryKeyArgs;
 use crate::cli::client::Client;
 use crate::cli::clock;
 use crate::cli::enums;
+use crate::cli::instant_arg::InstantArg;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry;
 use crate::cli::text::{clean, instant};
@@ -27,12 +28,15 @@ pub(in crate::cli) struct StoreMessage {
     /// The file with the payload; - for standard input
     #[arg(long, value_name = "FILE")]
     file: String,
-    /// What the payload is, such as application/json
+    /// The content type of the payload, such as application/json
     #[arg(long, value_name = "TYPE", default_value = "")]
     content_type: String,
     /// The type of the event, such as order.paid
     #[arg(long, value_name = "TYPE", default_value = "")]
     event_type: String,
+    /// When the producer made the message: 2026-11-21T13:00:00Z, or 2h for two hours ago
+    #[arg(long, value_name = "WHEN")]
+    occurred_at: Option<InstantArg>,
     /// Send no fingerprint [default: the SHA-256 of the payload, as the packages send it]
     #[arg(long)]
     no_fingerprint: bool,
@@ -52,7 +56,7 @@ impl StoreMessage {
             key: Some(self.key.message()),
             message: Some(message),
             fingerprint: fingerprint.into(),
-            occurred_at: None,
+            occurred_at: self.occurred_at.map(|instant| instant.0),
         };
         let ledger = client.connect_ledger().await?;
         let call = || {

@@ -103,7 +103,14 @@ fn note(entry: &Entry) -> Option<&'static str> {
     let is_kept = entry.message_state() == MessageState::Kept;
     match entry.state() {
         EntryState::FailedRetryable | EntryState::Received if is_kept => {
-            Some("wait: ClaimNext hands it out once it is due; its broker has it acknowledged")
+            Some("wait: ClaimNext hands it out once it is due; the message is acknowledged in its broker")
+        }
+        EntryState::FailedRetryable | EntryState::Received
+            if entry.message_state() == MessageState::Erased =>
+        {
+            Some(
+                "its message is erased: only another Store or delivery of the message has it processed again",
+            )
         }
         EntryState::InProgress if entry.expired && is_kept => {
             Some("the next ClaimNext decides what becomes of it")
@@ -179,6 +186,7 @@ mod tests {
             ),
             (kept(entry(Received, &[EntryChange::Park])), &["wait", "message", "park"]),
             (kept(expired(&[])), &["the next ClaimNext decides what becomes of it", "message", "redrive"]),
+            (erased(entry(Received, &[EntryChange::Park])), &["only another Store or delivery", "park"]),
             (erased(entry(FailedTerminal, &ALL)), &["its message is erased", "redrive", "completed"]),
             (entry(Completed, &[]), &[]),
             // For a server that does not report it no command is suggested.

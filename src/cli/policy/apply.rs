@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::set::PolicyRequest;
-use super::{diff, file, show, warned};
+use super::{diff, file, set, show, warned};
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::json;
@@ -71,6 +71,9 @@ impl Apply {
                     }
                     let policy = would_be.policy.as_ref().and_then(|policy| policy.policy.as_ref());
                     if let Some(policy) = policy {
+                        if would_be.changes.iter().any(|change| change.path == "inbox") && policy.inbox() {
+                            output.note(set::INBOX);
+                        }
                         warned::warn(client, &mut admin, &step.consumer, policy).await;
                     }
                 }

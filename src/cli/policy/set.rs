@@ -15,7 +15,7 @@ use crate::cli::text::{clean, quoted};
 use crate::policy_args::PolicyArgs;
 use crate::proto;
 
-const INBOX: &str = "note: the first policy with `inbox` raises the level of the store: servers of an older version are refused from \
+pub(super) const INBOX: &str = "note: the first policy with `inbox` raises the level of the store: servers of an older version are refused from \
                      then on";
 
 /// The arguments of each change of one policy.

@@ -9,7 +9,7 @@ use crate::proto::{ConsumerSummary, EntryState};
 
 /// A consumer is named up to this number of them; the tables below name all.
 const NAMED_MAX: usize = 5;
-/// Seconds, as in deploy/alerts.
+/// The threshold in seconds of the alert `InboxOldestDue` (deploy/alerts/rules.yaml).
 const OVERDUE: i64 = 900;
 
 /// The lines, or one line where nothing needs a person.
@@ -46,7 +46,7 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
     };
     if count(consumers, waits) > 0 {
         let longest = consumers.iter().map(overdue).max().unwrap_or_default();
-        let text = format!("no worker takes stored messages, the oldest for {}", rough(longest));
+        let text = format!("stored messages wait, the oldest has been due for {}", rough(longest));
         needs.push((
             TextStyle::Doubtful,
             text,

@@ -73,14 +73,14 @@ fn summary_of_nothing_says_so() {
 }
 
 #[test]
-fn backlog_that_no_worker_takes_needs_a_person() {
+fn summary_overdue_backlog_needs_a_person() {
     for (due, seconds, needs) in [
         (0, None, "nothing needs a person"),
         (12, Some(899), "nothing needs a person"),
         (
             12,
             Some(900),
-            "  no worker takes stored messages, the oldest for 15m: mail 12 (is a worker running, and fast enough?)",
+            "  stored messages wait, the oldest has been due for 15m: mail 12 (is a worker running, and fast enough?)",
         ),
     ] {
         let inbox = InboxSummary { due, later: 3, oldest_due_age: seconds.and_then(age), at_least: due > 0 };
