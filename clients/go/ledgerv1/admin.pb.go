@@ -2181,7 +2181,7 @@ type ConsumerSummary struct {
 	// How many entries have an effect that is `doubled`, whatever their state is: exactly.
 	Doubled int64 `protobuf:"varint,9,opt,name=doubled,proto3" json:"doubled,omitempty"`
 	// The stored messages of the consumer. Unset for a replay run, and where the policy in force has no `inbox`; but where the
-	// request names the consumer, set if messages are stored all the same.
+	// request names the consumer, set if messages are stored all the same. Unset also if the messages could not be counted.
 	Inbox         *InboxSummary `protobuf:"bytes,10,opt,name=inbox,proto3" json:"inbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

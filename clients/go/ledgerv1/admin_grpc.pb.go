@@ -79,7 +79,8 @@ type AdminServiceClient interface {
 	// GetMessage shows a stored message with its payload. Each call is an event of the audit (READ_MESSAGE), since a payload may
 	// hold what few people may read. Needs the right `admin` on the consumer.
 	//
-	// Its own errors: INVALID_FIELD, ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it).
+	// Its own errors: INVALID_FIELD; ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it); ENTRY_UNREADABLE;
+	// KEY_COLLISION.
 	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
 	// ListEntries pages through the entries of one consumer in the order of their creation. A page may have fewer
 	// entries than requested, even none, although there are more: if the filter excludes entries, at most 1,000 are
@@ -114,7 +115,8 @@ type AdminServiceClient interface {
 	// `effect_unknown`. The checkpoint stays.
 	//
 	// Allowed from PARKED, FAILED_TERMINAL, FAILED_RETRYABLE, RECEIVED and an expired IN_PROGRESS; with
-	// `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not over.
+	// `force` also from COMPLETED, while the lease and grace of an unsettled claim are not over, and where `drop_fingerprint` erases a
+	// stored message.
 	//
 	// Its own errors: ENTRY_NOT_FOUND (but with `admit`); VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION;
 	// ENTRY_UNREADABLE; STORE_CLOCK_BEHIND and STORE_CLOCK_AHEAD (only where `admit` would make the entry).
@@ -151,7 +153,8 @@ type AdminServiceClient interface {
 	// deletion by `key_hash` is refused with STATE_NOT_ALLOWED: delete it by its key.
 	//
 	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the
-	// last grant, redrive or resolve, or change of an entry with a message); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
+	// last grant, redrive or resolve; for an entry with a message, of any change); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
+	// KEY_COLLISION; ENTRY_UNREADABLE.
 	DeleteEntry(ctx context.Context, in *DeleteEntryRequest, opts ...grpc.CallOption) (*DeleteEntryResponse, error)
 	// RedriveEntries redrives all entries that fit a filter, one by one, each with its own audit event, at a bounded
 	// rate. It takes the entries that were last changed before the operation began: an entry that is parked again
@@ -683,7 +686,8 @@ type AdminServiceServer interface {
 	// GetMessage shows a stored message with its payload. Each call is an event of the audit (READ_MESSAGE), since a payload may
 	// hold what few people may read. Needs the right `admin` on the consumer.
 	//
-	// Its own errors: INVALID_FIELD, ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it).
+	// Its own errors: INVALID_FIELD; ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it); ENTRY_UNREADABLE;
+	// KEY_COLLISION.
 	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
 	// ListEntries pages through the entries of one consumer in the order of their creation. A page may have fewer
 	// entries than requested, even none, although there are more: if the filter excludes entries, at most 1,000 are
@@ -718,7 +722,8 @@ type AdminServiceServer interface {
 	// `effect_unknown`. The checkpoint stays.
 	//
 	// Allowed from PARKED, FAILED_TERMINAL, FAILED_RETRYABLE, RECEIVED and an expired IN_PROGRESS; with
-	// `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not over.
+	// `force` also from COMPLETED, while the lease and grace of an unsettled claim are not over, and where `drop_fingerprint` erases a
+	// stored message.
 	//
 	// Its own errors: ENTRY_NOT_FOUND (but with `admit`); VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION;
 	// ENTRY_UNREADABLE; STORE_CLOCK_BEHIND and STORE_CLOCK_AHEAD (only where `admit` would make the entry).
@@ -755,7 +760,8 @@ type AdminServiceServer interface {
 	// deletion by `key_hash` is refused with STATE_NOT_ALLOWED: delete it by its key.
 	//
 	// Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the
-	// last grant, redrive or resolve, or change of an entry with a message); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
+	// last grant, redrive or resolve; for an entry with a message, of any change); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
+	// KEY_COLLISION; ENTRY_UNREADABLE.
 	DeleteEntry(context.Context, *DeleteEntryRequest) (*DeleteEntryResponse, error)
 	// RedriveEntries redrives all entries that fit a filter, one by one, each with its own audit event, at a bounded
 	// rate. It takes the entries that were last changed before the operation began: an entry that is parked again

@@ -99,7 +99,7 @@ impl Lines {
     /// A place for one more waiting call. `None` if there are as many as there may be.
     pub(super) fn enter<'l>(&'l self, consumer: &'l str, principal: Option<&'l str>) -> Option<Place<'l>> {
         let taken = self.places().take(self.bounds, consumer, principal, 0);
-        // Only where it was taken: a place gives itself back when it is dropped.
+        // `then_some` would build the `Place` also where no place was taken, and its drop would return one that was not taken.
         taken.then(|| Place { lines: self, consumer, principal })
     }
 

@@ -207,7 +207,8 @@ class AdminServiceServicer(object):
         """GetMessage shows a stored message with its payload. Each call is an event of the audit (READ_MESSAGE), since a payload may
         hold what few people may read. Needs the right `admin` on the consumer.
 
-        Its own errors: INVALID_FIELD, ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it).
+        Its own errors: INVALID_FIELD; ENTRY_NOT_FOUND (the key has no entry, or the ledger keeps no message of it); ENTRY_UNREADABLE;
+        KEY_COLLISION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -262,7 +263,8 @@ class AdminServiceServicer(object):
         `effect_unknown`. The checkpoint stays.
 
         Allowed from PARKED, FAILED_TERMINAL, FAILED_RETRYABLE, RECEIVED and an expired IN_PROGRESS; with
-        `force` also from COMPLETED, and while the lease and grace of an unsettled claim are not over.
+        `force` also from COMPLETED, while the lease and grace of an unsettled claim are not over, and where `drop_fingerprint` erases a
+        stored message.
 
         Its own errors: ENTRY_NOT_FOUND (but with `admit`); VERSION_MISMATCH; STATE_NOT_ALLOWED; KEY_COLLISION;
         ENTRY_UNREADABLE; STORE_CLOCK_BEHIND and STORE_CLOCK_AHEAD (only where `admit` would make the entry).
@@ -314,7 +316,8 @@ class AdminServiceServicer(object):
         deletion by `key_hash` is refused with STATE_NOT_ALLOWED: delete it by its key.
 
         Its own errors: ENTRY_NOT_FOUND; VERSION_MISMATCH; STATE_NOT_ALLOWED; TOO_RECENT (within a minute of the
-        last grant, redrive or resolve, or change of an entry with a message); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD; KEY_COLLISION; ENTRY_UNREADABLE.
+        last grant, redrive or resolve; for an entry with a message, of any change); STORE_CLOCK_BEHIND; STORE_CLOCK_AHEAD;
+        KEY_COLLISION; ENTRY_UNREADABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
