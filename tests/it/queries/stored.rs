@@ -63,7 +63,8 @@ async fn entries_are_found_by_what_is_kept_of_their_message(kind: Kind) {
     let unknown = EntryFilter { inbox: 3, ..of(MessageState::Kept, &[]) };
     let refused = server.admin.list_entries(ask(unknown.clone(), false, 1)).await.unwrap_err();
     assert_eq!(fields(&refused), ["filter.inbox"]);
-    let bulk = RedriveEntriesRequest { filter: Some(unknown), ..crate::bulk::redrive("op") };
+    let parked = EntryFilter { states: vec![EntryState::Parked.into()], ..unknown };
+    let bulk = RedriveEntriesRequest { filter: Some(parked), ..crate::bulk::redrive("op") };
     let refused = server.admin.redrive_entries(bulk).await.unwrap_err();
     assert_eq!(fields(&refused), ["filter.inbox"]);
     server.stop().await;
