@@ -14,6 +14,7 @@ use crate::edge::Edge;
 use crate::edge::frames::message;
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::postgres::free_port;
+use crate::harness::timer::Timer;
 use crate::identity::by;
 use crate::proof::run::Run;
 
@@ -40,13 +41,13 @@ async fn is_over(edge: &Edge, observe: &str) {
 
 /// Waits until no byte of an answer is held any more, and this is so.
 pub(super) async fn nothing_is_held(observe: &str, besides: impl Fn() -> bool) {
-    let until = tokio::time::Instant::now() + OVER_WITHIN;
+    let timer = Timer::start();
     loop {
         let held = gauge(observe, "idempotency_ledger_answer_bytes").await;
         if held == 0 && besides() {
             return;
         }
-        assert!(tokio::time::Instant::now() < until, "answers hold {held} bytes still");
+        timer.within(OVER_WITHIN, &format!("answers hold {held} bytes still"));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
