@@ -16,19 +16,22 @@ import {
 } from '../src/gen/idempotency/ledger/v1/ledger_pb.js';
 import type { StoreResponse } from '../src/gen/idempotency/ledger/v1/ledger_pb.js';
 import { Closed, Fingerprint, InvalidField, Key, Ledger, type Message, type StoredMessage } from '../src/index.js';
+import { type Client, Worker } from '../src/worker.js';
 import { ScriptedServer } from './server.js';
 import { FakeWorld, completed, encoded, failure, holdOf, renewed } from './world.js';
 
 const key = Key.of('shop', '1');
 let server: ScriptedServer;
 let ledger: Ledger;
+let log: (line: string) => void;
 const methods = () => server.arrived.map((call) => call.method);
 
 beforeEach(async () => {
   server = new ScriptedServer();
   server.answers['Complete'] = [completed];
   server.answers['Release'] = [encoded(ReleaseResponseSchema, { advice: Advice.RETRY_LATER })];
-  ledger = new Ledger({ consumer: 'c', endpoint: await server.start(), log: () => undefined });
+  log = () => undefined;
+  ledger = new Ledger({ consumer: 'c', endpoint: await server.start(), log: (line) => log(line) });
 });
 
 afterEach(async () => {
@@ -196,6 +199,58 @@ test('work_runs_what_it_is_handed_and_releases_what_waits', async () => {
     Closed,
   );
   await assert.rejects(ledger.store(key, { payload: new Uint8Array() }), Closed);
+});
+
+test('work_whose_log_throws_drains_first', async () => {
+  server.answers['ClaimNext'] = [
+    // Of the same key, so that the second one waits while ClaimNext is called again.
+    encoded(ClaimNextResponseSchema, { messages: [handed('1'), handed('1')] }),
+    failure('CONSUMER_NOT_ALLOWED', { code: 'PERMISSION_DENIED' }),
+  ];
+  log = () => {
+    throw new Error('of the log');
+  };
+  let ended = 0;
+  const handler = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    ended += 1;
+  };
+  await assert.rejects(ledger.work(handler, { concurrency: 4 }), /of the log/);
+  assert.equal(ended, 1);
+  assert.deepEqual(methods().slice(-2), ['Release', 'Complete']);
+});
+
+/** A worker of this world, whose messages are renewed and processed by `client`. */
+function workerOf(world: FakeWorld, concurrency: number, client: Pick<Client, 'kept' | 'handed'>): Worker {
+  const options = { consumer: 'c', endpoint: 'h:1' };
+  return new Worker({ world, options, report: () => undefined, ...client }, () => () => undefined, concurrency, 1_000);
+}
+
+test('release_that_throws_keeps_no_other_message_from_its_release', async () => {
+  const messages = ['1', '2', '3'].map((id) => handed(id));
+  const world = new FakeWorld([encoded(ClaimNextResponseSchema, { messages })]);
+  const send = world.send.bind(world);
+  let released = 0;
+  world.send = async (attempt) => {
+    if (attempt.method.name !== 'Release') return send(attempt);
+    released += 1;
+    if (released === 1) throw new Error('of the first release');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return encoded(ReleaseResponseSchema, { advice: Advice.RETRY_LATER }).answer;
+  };
+  let ended = 0;
+  const worker = workerOf(world, 1, {
+    kept: (hold) => {
+      hold.end = () => void (ended += 1);
+      return Promise.resolve();
+    },
+    handed: () => {
+      worker.stop();
+      return new Promise((resolve) => setTimeout(resolve, 5));
+    },
+  });
+  await assert.rejects(worker.run(), /of the first release/);
+  assert.equal(ended, 2);
 });
 
 test('consumer_with_STORE_stores_what_was_delivered', async () => {
