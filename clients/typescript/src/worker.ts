@@ -87,12 +87,19 @@ export class Worker {
     this.#queue.add(
       messages.map(({ hold, handed }) => {
         const lost = new AbortController();
+        // A suspect that is lost does not keep the others waiting any more.
+        lost.signal.addEventListener('abort', this.#wake, { once: true });
         const renewal = hold.lost === undefined ? this.client.kept(hold, lost) : Promise.resolve();
         return { hold, lost, renewal, message: storedOf(handed) };
       }),
     );
     this.#begin();
   }
+
+  readonly #wake = (): void => {
+    this.#begin();
+    this.#changed();
+  };
 
   /** Begins what may begin now. */
   #begin(): void {
@@ -108,8 +115,7 @@ export class Worker {
       this.#failed(error);
     }
     this.#queue.ended(item, world.now() - began);
-    this.#begin();
-    this.#changed();
+    this.#wake();
   }
 
   /** Releases what has not begun, and waits for what runs. */

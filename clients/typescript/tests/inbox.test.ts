@@ -167,6 +167,29 @@ test('next_runs_no_message_twice_and_a_suspect_alone', () => {
   assert.equal(queue.drain().length, 1);
 });
 
+test('suspect_that_is_lost_blocks_others_only_while_it_runs', () => {
+  const suspect = { attempt: 3, effectUnknown: true };
+  const queue = new WorkQueue(3, 30_000);
+  queue.add(items(['1']));
+  const first = queue.next() as Item;
+  const [waiting] = items(['2'], suspect) as [Item];
+  queue.add([waiting]);
+  queue.add(items(['3']));
+  assert.deepEqual([queue.next(), queue.room()], [undefined, 0]);
+  waiting.hold.lost = 'LEASE_LOST';
+  assert.deepEqual([queue.next(), queue.next()?.message.key.id], [waiting, '3']);
+  queue.ended(waiting, 1);
+  assert.ok(queue.room() > 0);
+  const [running] = items(['4'], suspect) as [Item];
+  const alone = new WorkQueue(3, 30_000);
+  alone.add([running]);
+  alone.next();
+  // Its handler, which may kill the process, still runs.
+  running.hold.lost = 'LEASE_LOST';
+  alone.add([first]);
+  assert.deepEqual([alone.next(), alone.room()], [undefined, 0]);
+});
+
 test('work_runs_what_it_is_handed_and_releases_what_waits', async () => {
   server.answers['ClaimNext'] = [
     encoded(ClaimNextResponseSchema, { messages: [handed('1'), handed('2')] }),
@@ -225,6 +248,33 @@ function workerOf(world: FakeWorld, concurrency: number, client: Pick<Client, 'k
   const options = { consumer: 'c', endpoint: 'h:1' };
   return new Worker({ world, options, report: () => undefined, ...client }, () => () => undefined, concurrency, 1_000);
 }
+
+test('loss_of_a_suspect_that_waits_wakes_the_worker', async () => {
+  const handouts = [handed('1'), handed('2', { attempt: 3, effectUnknown: true })];
+  const world = new FakeWorld(handouts.map((each) => encoded(ClaimNextResponseSchema, { messages: [each] })));
+  let end: () => void = () => undefined;
+  const begun: string[] = [];
+  const worker = workerOf(world, 2, {
+    kept: (hold, lost) => {
+      if (hold.granted.effectUnknown) {
+        setImmediate(() => {
+          hold.lost = 'LEASE_LOST';
+          lost.abort();
+        });
+      }
+      return Promise.resolve();
+    },
+    handed: ({ message }) => {
+      begun.push(message.key.id);
+      if (message.key.id === '1') return new Promise<void>((resolve) => (end = resolve));
+      worker.stop();
+      end();
+      return Promise.resolve();
+    },
+  });
+  await worker.run();
+  assert.deepEqual(begun, ['1', '2']);
+});
 
 test('release_that_throws_keeps_no_other_message_from_its_release', async () => {
   const messages = ['1', '2', '3'].map((id) => handed(id));
