@@ -116,7 +116,7 @@ export class Ledger implements AsyncDisposable {
    * never two of one message. A message that waits here for a handler is renewed. At the end those that have not begun are
    * released, and those that run end and settle, for at most `graceMs`: resolves to false where one still runs then.
    *
-   * A message whose lease ran out twice in a row runs alone in this process: it may have killed the earlier ones. Rejects with
+   * A message whose lease ran out twice in a row runs alone within one worker: it may have killed earlier processes. Rejects with
    * `InvalidField` and `Closed` before anything is sent.
    */
   async work(handler: MessageHandler, options: WorkOptions = {}): Promise<boolean> {

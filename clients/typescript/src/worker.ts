@@ -43,6 +43,18 @@ export class Worker {
 
   /** Works until it is stopped. Resolves to false where a handler still runs after the grace. */
   async run(): Promise<boolean> {
+    try {
+      await this.#taking();
+    } catch (error) {
+      this.#failed(error);
+    }
+    const ended = await this.#drained();
+    if (this.#failure) throw this.#failure.error;
+    return ended;
+  }
+
+  /** Takes messages, and begins them, until it is stopped. */
+  async #taking(): Promise<void> {
     const { client } = this;
     let request: ReturnType<typeof nextOf> | undefined;
     while (!this.#stopping()) {
@@ -58,9 +70,12 @@ export class Worker {
       this.#arrived(handout);
       if (handout.pause > 0) await client.world.sleep(handout.pause, this.#stop.signal);
     }
-    const ended = await this.#drained();
-    if (this.#failure) throw this.#failure.error;
-    return ended;
+  }
+
+  /** Stops; `run` rejects with the first of these errors when what runs has ended. */
+  #failed(error: unknown): void {
+    this.#failure ??= { error };
+    this.stop();
   }
 
   /** Read again each time: the compiler assumes that a property that was false stays false. */
@@ -72,12 +87,19 @@ export class Worker {
     this.#queue.add(
       messages.map(({ hold, handed }) => {
         const lost = new AbortController();
+        // A suspect that is lost does not keep the others waiting any more.
+        lost.signal.addEventListener('abort', this.#wake, { once: true });
         const renewal = hold.lost === undefined ? this.client.kept(hold, lost) : Promise.resolve();
         return { hold, lost, renewal, message: storedOf(handed) };
       }),
     );
     this.#begin();
   }
+
+  readonly #wake = (): void => {
+    this.#begin();
+    this.#changed();
+  };
 
   /** Begins what may begin now. */
   #begin(): void {
@@ -90,12 +112,10 @@ export class Worker {
     try {
       await this.client.handed(item, this.handler(item.message), () => this.#stopping());
     } catch (error) {
-      this.#failure ??= { error };
-      this.stop();
+      this.#failed(error);
     }
     this.#queue.ended(item, world.now() - began);
-    this.#begin();
-    this.#changed();
+    this.#wake();
   }
 
   /** Releases what has not begun, and waits for what runs. */
@@ -104,7 +124,11 @@ export class Worker {
     const until = world.now() + this.graceMs;
     await Promise.all(
       this.#queue.drain().map(async ({ hold, renewal }) => {
-        if (hold.lost === undefined) await release(hold, this.graceMs);
+        try {
+          if (hold.lost === undefined) await release(hold, this.graceMs);
+        } catch (error) {
+          this.#failed(error);
+        }
         hold.end();
         await renewal;
       }),

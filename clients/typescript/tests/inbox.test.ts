@@ -16,19 +16,22 @@ import {
 } from '../src/gen/idempotency/ledger/v1/ledger_pb.js';
 import type { StoreResponse } from '../src/gen/idempotency/ledger/v1/ledger_pb.js';
 import { Closed, Fingerprint, InvalidField, Key, Ledger, type Message, type StoredMessage } from '../src/index.js';
+import { type Client, Worker } from '../src/worker.js';
 import { ScriptedServer } from './server.js';
 import { FakeWorld, completed, encoded, failure, holdOf, renewed } from './world.js';
 
 const key = Key.of('shop', '1');
 let server: ScriptedServer;
 let ledger: Ledger;
+let log: (line: string) => void;
 const methods = () => server.arrived.map((call) => call.method);
 
 beforeEach(async () => {
   server = new ScriptedServer();
   server.answers['Complete'] = [completed];
   server.answers['Release'] = [encoded(ReleaseResponseSchema, { advice: Advice.RETRY_LATER })];
-  ledger = new Ledger({ consumer: 'c', endpoint: await server.start(), log: () => undefined });
+  log = () => undefined;
+  ledger = new Ledger({ consumer: 'c', endpoint: await server.start(), log: (line) => log(line) });
 });
 
 afterEach(async () => {
@@ -164,6 +167,29 @@ test('next_runs_no_message_twice_and_a_suspect_alone', () => {
   assert.equal(queue.drain().length, 1);
 });
 
+test('suspect_that_is_lost_blocks_others_only_while_it_runs', () => {
+  const suspect = { attempt: 3, effectUnknown: true };
+  const queue = new WorkQueue(3, 30_000);
+  queue.add(items(['1']));
+  const first = queue.next() as Item;
+  const [waiting] = items(['2'], suspect) as [Item];
+  queue.add([waiting]);
+  queue.add(items(['3']));
+  assert.deepEqual([queue.next(), queue.room()], [undefined, 0]);
+  waiting.hold.lost = 'LEASE_LOST';
+  assert.deepEqual([queue.next(), queue.next()?.message.key.id], [waiting, '3']);
+  queue.ended(waiting, 1);
+  assert.ok(queue.room() > 0);
+  const [running] = items(['4'], suspect) as [Item];
+  const alone = new WorkQueue(3, 30_000);
+  alone.add([running]);
+  alone.next();
+  // Its handler, which may kill the process, still runs.
+  running.hold.lost = 'LEASE_LOST';
+  alone.add([first]);
+  assert.deepEqual([alone.next(), alone.room()], [undefined, 0]);
+});
+
 test('work_runs_what_it_is_handed_and_releases_what_waits', async () => {
   server.answers['ClaimNext'] = [
     encoded(ClaimNextResponseSchema, { messages: [handed('1'), handed('2')] }),
@@ -196,6 +222,85 @@ test('work_runs_what_it_is_handed_and_releases_what_waits', async () => {
     Closed,
   );
   await assert.rejects(ledger.store(key, { payload: new Uint8Array() }), Closed);
+});
+
+test('work_whose_log_throws_drains_first', async () => {
+  server.answers['ClaimNext'] = [
+    // Of the same key, so that the second one waits while ClaimNext is called again.
+    encoded(ClaimNextResponseSchema, { messages: [handed('1'), handed('1')] }),
+    failure('CONSUMER_NOT_ALLOWED', { code: 'PERMISSION_DENIED' }),
+  ];
+  log = () => {
+    throw new Error('of the log');
+  };
+  let ended = 0;
+  const handler = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    ended += 1;
+  };
+  await assert.rejects(ledger.work(handler, { concurrency: 4 }), /of the log/);
+  assert.equal(ended, 1);
+  assert.deepEqual(methods().slice(-2), ['Release', 'Complete']);
+});
+
+/** A worker of this world, whose messages are renewed and processed by `client`. */
+function workerOf(world: FakeWorld, concurrency: number, client: Pick<Client, 'kept' | 'handed'>): Worker {
+  const options = { consumer: 'c', endpoint: 'h:1' };
+  return new Worker({ world, options, report: () => undefined, ...client }, () => () => undefined, concurrency, 1_000);
+}
+
+test('loss_of_a_suspect_that_waits_wakes_the_worker', async () => {
+  const handouts = [handed('1'), handed('2', { attempt: 3, effectUnknown: true })];
+  const world = new FakeWorld(handouts.map((each) => encoded(ClaimNextResponseSchema, { messages: [each] })));
+  let end: () => void = () => undefined;
+  const begun: string[] = [];
+  const worker = workerOf(world, 2, {
+    kept: (hold, lost) => {
+      if (hold.granted.effectUnknown) {
+        setImmediate(() => {
+          hold.lost = 'LEASE_LOST';
+          lost.abort();
+        });
+      }
+      return Promise.resolve();
+    },
+    handed: ({ message }) => {
+      begun.push(message.key.id);
+      if (message.key.id === '1') return new Promise<void>((resolve) => (end = resolve));
+      worker.stop();
+      end();
+      return Promise.resolve();
+    },
+  });
+  await worker.run();
+  assert.deepEqual(begun, ['1', '2']);
+});
+
+test('release_that_throws_keeps_no_other_message_from_its_release', async () => {
+  const messages = ['1', '2', '3'].map((id) => handed(id));
+  const world = new FakeWorld([encoded(ClaimNextResponseSchema, { messages })]);
+  const send = world.send.bind(world);
+  let released = 0;
+  world.send = async (attempt) => {
+    if (attempt.method.name !== 'Release') return send(attempt);
+    released += 1;
+    if (released === 1) throw new Error('of the first release');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return encoded(ReleaseResponseSchema, { advice: Advice.RETRY_LATER }).answer;
+  };
+  let ended = 0;
+  const worker = workerOf(world, 1, {
+    kept: (hold) => {
+      hold.end = () => void (ended += 1);
+      return Promise.resolve();
+    },
+    handed: () => {
+      worker.stop();
+      return new Promise((resolve) => setTimeout(resolve, 5));
+    },
+  });
+  await assert.rejects(worker.run(), /of the first release/);
+  assert.equal(ended, 2);
 });
 
 test('consumer_with_STORE_stores_what_was_delivered', async () => {

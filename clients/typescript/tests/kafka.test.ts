@@ -235,11 +235,17 @@ class FakeTopic {
   readonly on = (event: string, listener: (payload: unknown) => void): unknown => this.listeners.set(event, listener);
   joins = 0;
   readonly joinGroup = () => Promise.resolve((this.joins += 1));
-  readonly clearMetadata = (): void => undefined;
+  /** How often a round of fetches has failed. */
+  failed = 0;
+  readonly clearMetadata = (): void => void (this.failed += 1);
+  /** The broker that leads each partition. */
+  leaders: number[] = [];
+  /** Runs before a fetch is answered, with the number of its first partition. */
+  onFetch: (number: number) => Promise<void> = () => pause(1);
 
   get currentMetadata() {
-    const partitions = this.sizes.map(() => ({ leader: 1 }));
-    const brokers = new Map([[1, { host: '127.0.0.1', port: 1 }]]);
+    const partitions = this.sizes.map((_, number) => ({ leader: this.leaders[number] ?? 1 }));
+    const brokers = new Map([1, 2].map((node) => [node, { host: '127.0.0.1', port: node }]));
     return { brokers, topics: new Map([['orders', { id: this.id, partitions, partitionsCount: partitions.length }]]) };
   }
 
@@ -256,7 +262,7 @@ class FakeTopic {
   };
 
   readonly fetch = async (_: unknown, wanted: readonly Wanted[]) => {
-    await pause(1);
+    await this.onFetch(wanted[0]?.number ?? 0);
     return { found: wanted.map((each) => [each, this.#answer(each.number, each.next)]), refused: undefined };
   };
 
@@ -341,6 +347,36 @@ test('waiting_messages_are_bounded_over_all_partitions', async () => {
     await pause(600);
     assert.equal(other.waiting, 0);
     assert.equal(topic.fetched[1]?.length, before);
+  });
+});
+
+test('fetch_that_fails_at_one_broker_waits_for_the_other_brokers', async () => {
+  const topic = new FakeTopic([5, 5]);
+  topic.leaders = [1, 2];
+  topic.onFetch = async (number) => {
+    if (number === 1) throw new Error('the broker is gone');
+    await pause(50);
+  };
+  await reading(topic, async ({ partitions }) => {
+    await until(() => topic.failed > 0);
+    assert.equal(partitions.all[0]?.waiting, 5);
+  });
+});
+
+test('answer_of_a_fetch_from_another_offset_is_not_taken', async () => {
+  const topic = new FakeTopic([5]);
+  await reading(topic, async ({ partitions }) => {
+    const [partition] = partitions.all;
+    assert.ok(partition);
+    await until(() => partition.waiting === 5);
+    topic.onFetch = () => {
+      topic.onFetch = () => pause(1);
+      topic.sizes[0] = 10;
+      partition.dropWaiting();
+      return pause(1);
+    };
+    await until(() => partition.waiting > 0 && partition.next === 10n);
+    assert.equal(partition.begin()?.message.offset, 0n);
   });
 });
 

@@ -100,7 +100,10 @@ export class Reader {
     });
   }
 
-  /** Fetches from the leaders of the partitions; false if no leader is known. */
+  /**
+   * Fetches from the leaders of the partitions; false if no leader is known. Ends when all fetches have ended, also where one fails:
+   * no partition is in two fetches, and `dropWaiting` is not called during a fetch.
+   */
   async #fetch(wanted: Partition[]): Promise<boolean> {
     const metadata = await this.client.metadata({ topics: [...this.topics] });
     const nodes = new Map<number, Asked[]>();
@@ -113,15 +116,17 @@ export class Reader {
         await this.#reset(partition, known.id, 'the topic was deleted and made again');
       else nodes.set(leader, [...(nodes.get(leader) ?? []), { topic, topicId: known.id, number, next, partition }]);
     }
-    await Promise.all([...nodes].map(([node, asked]) => this.#fetchFrom(metadata.brokers.get(node), asked)));
+    const fetches = [...nodes].map(([node, asked]) => this.#fetchFrom(metadata.brokers.get(node), asked));
+    for (const ended of await Promise.allSettled(fetches)) if (ended.status === 'rejected') throw ended.reason as Error;
     return nodes.size > 0;
   }
 
   async #fetchFrom(broker: Broker | undefined, asked: Asked[]): Promise<void> {
     if (!broker) return;
     const { found, refused } = await this.fetcher.fetch(broker, asked);
-    for (const [{ partition }, each] of found) {
-      if (partition.gone) continue;
+    for (const [{ partition, next }, each] of found) {
+      // An answer that does not begin at `next` would leave out the messages before it, which would be committed all the same.
+      if (partition.gone || partition.next !== next) continue;
       partition.unknown = UNKNOWN.includes(each.errorCode);
       if (each.errorCode === 0) take(partition, each);
       else if (each.errorCode === OUT_OF_RANGE)

@@ -39,6 +39,7 @@ export class WorkQueue {
 
   /** How many messages to ask for now; 0 while enough wait, and while a suspect waits or runs. */
   room(): number {
+    this.#dropLost();
     if (this.#waiting.length >= this.concurrency || this.#suspects.size > 0) return 0;
     // All leases of a handout begin with it: it is at most what half of a lease suffices for.
     const half = this.#took === undefined ? 1 : Math.floor(this.lease / (2 * Math.max(this.#took, 1)));
@@ -63,6 +64,7 @@ export class WorkQueue {
 
   /** The next message to run, which counts as running from now on; `undefined` while none may begin. */
   next(): Item | undefined {
+    this.#dropLost();
     const running = [...this.#running.values()];
     if (running.length >= this.concurrency || running.some((item) => this.#suspects.has(item))) return undefined;
     for (const item of this.#waiting) {
@@ -74,6 +76,11 @@ export class WorkQueue {
       return item;
     }
     return undefined;
+  }
+
+  /** A suspect whose claim is lost while it waits is not a suspect any more: no handler begins for it. */
+  #dropLost(): void {
+    for (const item of this.#waiting) if (item.hold.lost !== undefined) this.#suspects.delete(item);
   }
 
   /** Its handler has ended after `took` milliseconds. */
