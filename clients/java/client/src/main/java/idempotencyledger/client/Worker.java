@@ -68,7 +68,7 @@ public final class Worker {
    * Works until it is asked to stop, the client is closed, or this thread is interrupted, as it
    * stays. Then messages that have not begun are released, and those that run end and settle.
    *
-   * @param stop asked again and again, such as {@code Shutdown::requested}
+   * @param stop asked again and again, by several threads, such as {@code Shutdown::requested}
    * @return false where a handler still runs after the grace
    * @throws ClosedException where the client is closed; nothing was sent
    * @throws Error what a handler has thrown, after its claim is settled
@@ -105,12 +105,20 @@ public final class Worker {
     return ended;
   }
 
+  /** Whether no handler may begin any more. Each thread asks; the first request to stop stays. */
   private boolean stopping() {
-    return stopped || failure != null || ledger.closing();
+    if (!stopped && (failure != null || ledger.closing() || asked.getAsBoolean())) {
+      stopped = true;
+    }
+    return stopped;
   }
 
+  /** The same in the thread of {@link #run}, whose interrupt is a request to stop too. */
   private boolean asked() {
-    return stopping() || asked.getAsBoolean() || Thread.currentThread().isInterrupted();
+    if (Thread.currentThread().isInterrupted()) {
+      stopped = true;
+    }
+    return stopping();
   }
 
   private void take() {
@@ -129,9 +137,13 @@ public final class Worker {
       }
       List<Item> items = new ArrayList<>();
       handout.items().forEach(each -> items.add(ledger.handed(each)));
-      synchronized (lock) {
-        queue.add(items);
-        lock.notifyAll();
+      try {
+        asked(); // Before a handler may begin: the stop may have been requested during the call.
+      } finally {
+        synchronized (lock) {
+          queue.add(items);
+          lock.notifyAll();
+        }
       }
       long until = System.nanoTime() + handout.pause();
       for (long left = handout.pause(); left > 0 && !asked(); left = until - System.nanoTime()) {

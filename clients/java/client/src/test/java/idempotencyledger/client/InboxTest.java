@@ -14,6 +14,7 @@ import idempotencyledger.client.proto.AlreadyStored;
 import idempotencyledger.client.proto.ClaimNextRequest;
 import idempotencyledger.client.proto.ClaimNextResponse;
 import idempotencyledger.client.proto.Handed;
+import idempotencyledger.client.proto.ReleaseResponse;
 import idempotencyledger.client.proto.RenewResponse;
 import idempotencyledger.client.proto.StoreRequest;
 import idempotencyledger.client.proto.StoreResponse;
@@ -21,7 +22,9 @@ import idempotencyledger.client.proto.Stored;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 
 class InboxTest {
@@ -82,6 +85,52 @@ class InboxTest {
     assertNull(handout.items().get(0).hold().over());
     fake.answer(FakeWorld.refusal("CLAIM_CLOSED"));
     assertFalse(Inbox.take(fake.world(), fake, ClaimNextRequest.getDefaultInstance()).again());
+  }
+
+  private static ClaimNextResponse handout(String... ids) {
+    ClaimNextResponse.Builder handout = ClaimNextResponse.newBuilder();
+    for (String id : ids) {
+      Handed.Builder handed = handout.addMessagesBuilder().setAcquired(FakeWorld.grant());
+      handed.getKeyBuilder().setConsumer("c").setSource("s").setId(id);
+    }
+    return handout.build();
+  }
+
+  private Ledger ledger() {
+    return new Ledger(Ledger.builder("c"), fake.world(), telemetry -> fake);
+  }
+
+  @Test
+  void stop_during_a_claim_next_releases_its_messages() {
+    fake.answer(handout("1")).answer(ReleaseResponse.getDefaultInstance());
+    List<String> begun = new CopyOnWriteArrayList<>();
+    BooleanSupplier stop =
+        () -> {
+          boolean requested = !fake.sent.isEmpty();
+          // Time for a handler to begin, where the message is at hand by now.
+          Waiting.sleep(requested ? TimeUnit.MILLISECONDS.toNanos(100) : 0);
+          return requested;
+        };
+    Worker worker = ledger().worker((claim, message) -> handled(begun, message));
+    assertTrue(worker.run(stop));
+    assertEquals(List.of(), begun);
+    assertEquals(List.of("ClaimNext", "Release"), fake.methods());
+  }
+
+  @Test
+  void stop_while_a_message_waits_releases_it() {
+    fake.answer(handout("1", "2")).answer(ReleaseResponse.getDefaultInstance());
+    List<String> begun = new CopyOnWriteArrayList<>();
+    Worker worker = ledger().worker((claim, message) -> handled(begun, message));
+    assertTrue(worker.run(() -> !begun.isEmpty()));
+    assertEquals(List.of("1"), begun);
+    assertEquals(List.of("ClaimNext", "Release"), fake.methods());
+  }
+
+  /** A handler after which nothing is settled. */
+  private static byte[] handled(List<String> begun, StoredMessage message) {
+    begun.add(message.key().id());
+    throw new Doubtful("test");
   }
 
   private List<Item> items(int attempt, String... ids) {
