@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 
 /**
@@ -15,6 +16,8 @@ import java.util.function.BooleanSupplier;
  * <p>At most {@link #concurrency} handlers run at the same time, and never two of one message. A
  * message that waits here for a handler is renewed. A message whose lease ran out twice in a row
  * runs alone in this process: it may have killed the earlier ones.
+ *
+ * <p>A worker runs once: make another worker for another run.
  */
 public final class Worker {
   private static final int CONCURRENCY_MAX = 1000;
@@ -24,6 +27,7 @@ public final class Worker {
   private final Ledger ledger;
   private final StoredMessageHandler handler;
   private final Object lock = new Object();
+  private final AtomicBoolean begun = new AtomicBoolean();
   private int concurrency = 1;
   private Duration grace = Duration.ofSeconds(20);
   private WorkQueue queue;
@@ -71,9 +75,14 @@ public final class Worker {
    * @param stop asked again and again, by several threads, such as {@code Shutdown::requested}
    * @return false where a handler still runs after the grace
    * @throws ClosedException where the client is closed; nothing was sent
+   * @throws IllegalStateException where this worker has run before: make another worker
    * @throws Error what a handler has thrown, after its claim is settled
    */
   public boolean run(BooleanSupplier stop) {
+    if (!begun.compareAndSet(false, true)) {
+      throw new IllegalStateException(
+          "this worker has run before: make another worker with Ledger.worker for each run");
+    }
     asked = stop;
     Duration lease = ledger.lease() == null ? LEASE : ledger.lease();
     queue = new WorkQueue(concurrency, Inflight.nanos(lease));

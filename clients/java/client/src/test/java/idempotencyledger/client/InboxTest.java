@@ -127,6 +127,13 @@ class InboxTest {
     assertEquals(List.of("ClaimNext", "Release"), fake.methods());
   }
 
+  @Test
+  void second_run_of_a_worker_is_refused() {
+    Worker worker = ledger().worker((claim, message) -> null);
+    assertTrue(worker.run(() -> true));
+    assertThrows(IllegalStateException.class, () -> worker.run(() -> true));
+  }
+
   /** A handler after which nothing is settled. */
   private static byte[] handled(List<String> begun, StoredMessage message) {
     begun.add(message.key().id());
