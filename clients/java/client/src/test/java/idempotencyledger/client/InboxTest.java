@@ -189,4 +189,19 @@ class InboxTest {
     assertEquals("4", queue.next().message.key().id());
     assertEquals(1, queue.drain().size());
   }
+
+  @Test
+  void suspect_without_its_claim_blocks_no_other() {
+    WorkQueue queue = new WorkQueue(4, LEASE);
+    queue.add(items(1, "1"));
+    queue.next();
+    List<Item> suspect = items(3, "2");
+    queue.add(suspect);
+    queue.add(items(1, "3"));
+    assertNull(queue.next());
+    suspect.get(0).claim.hold().lost("LEASE_LOST");
+    assertTrue(queue.room() > 0);
+    assertEquals("2", queue.next().message.key().id());
+    assertEquals("3", queue.next().message.key().id());
+  }
 }
