@@ -6,6 +6,7 @@ import idempotencyledger.client.proto.ClaimNextRequest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
@@ -64,7 +65,7 @@ public final class Worker {
    * @return this
    */
   public Worker grace(Duration grace) {
-    this.grace = grace;
+    this.grace = Objects.requireNonNull(grace, "grace");
     return this;
   }
 
@@ -91,12 +92,12 @@ public final class Worker {
     }
     boolean ended;
     try {
-      for (int at = 0; at < concurrency; at++) {
-        Thread thread = new Thread(this::serve, "idempotency-ledger-worker");
-        thread.setDaemon(true);
-        thread.start();
-      }
       try {
+        for (int at = 0; at < concurrency; at++) {
+          Thread thread = new Thread(this::serve, "idempotency-ledger-worker");
+          thread.setDaemon(true);
+          thread.start();
+        }
         take();
       } finally {
         stopped = true;
@@ -181,7 +182,7 @@ public final class Worker {
             claim -> handler.handle(claim, running.message),
             this::stopping);
       } catch (RuntimeException | Error error) {
-        failure = failure == null ? error : failure;
+        failed(error);
       } finally {
         Thread.interrupted();
         synchronized (lock) {
@@ -189,6 +190,13 @@ public final class Worker {
           lock.notifyAll();
         }
       }
+    }
+  }
+
+  /** The first error is what {@link #run} throws. */
+  private void failed(Throwable error) {
+    synchronized (lock) {
+      failure = failure == null ? error : failure;
     }
   }
 
@@ -219,14 +227,18 @@ public final class Worker {
     List<Item> left;
     synchronized (lock) {
       left = queue.drain();
+      over = true; // First: the threads end whatever a Release comes to.
+      lock.notifyAll();
     }
     for (Item item : left) {
-      ledger.released(item.claim, item.renewal, until - System.nanoTime());
+      try {
+        ledger.released(item.claim, item.renewal, until - System.nanoTime());
+      } catch (RuntimeException | Error error) {
+        failed(error); // The next message is released all the same.
+      }
     }
     boolean interrupted = Thread.interrupted();
     synchronized (lock) {
-      over = true;
-      lock.notifyAll();
       while (!queue.idle() && until - System.nanoTime() > 0) {
         await(until - System.nanoTime());
         interrupted |= Thread.interrupted();

@@ -19,6 +19,7 @@ import idempotencyledger.client.proto.RenewResponse;
 import idempotencyledger.client.proto.StoreRequest;
 import idempotencyledger.client.proto.StoreResponse;
 import idempotencyledger.client.proto.Stored;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -132,6 +133,24 @@ class InboxTest {
     Worker worker = ledger().worker((claim, message) -> null);
     assertTrue(worker.run(() -> true));
     assertThrows(IllegalStateException.class, () -> worker.run(() -> true));
+  }
+
+  @Test
+  void failed_release_at_the_end_leaves_nothing_behind() {
+    fake.answer(handout("1", "2", "3")); // No answer is left for a Release, which is an error.
+    List<String> begun = new CopyOnWriteArrayList<>();
+    Ledger ledger = ledger();
+    Worker worker =
+        ledger.worker(
+            (claim, message) -> {
+              begun.add(message.key().id());
+              Waiting.sleep(TimeUnit.MILLISECONDS.toNanos(200));
+              throw new Doubtful("test");
+            });
+    assertThrows(AssertionError.class, () -> worker.run(() -> !begun.isEmpty()));
+    assertEquals(List.of("ClaimNext", "Release", "Release"), fake.methods());
+    assertTrue(ledger.close(Duration.ofSeconds(1)));
+    assertThrows(NullPointerException.class, () -> worker.grace(null));
   }
 
   /** A handler after which nothing is settled. */
