@@ -59,7 +59,7 @@ public final class Worker {
   }
 
   /**
-   * How long {@link #run} waits at the end for handlers that run.
+   * How long {@link #run} waits at the end for its Releases and for handlers that run.
    *
    * @param grace 20 s by default
    * @return this
@@ -71,13 +71,19 @@ public final class Worker {
 
   /**
    * Works until it is asked to stop, the client is closed, or this thread is interrupted, as it
-   * stays. Then messages that have not begun are released, and those that run end and settle.
+   * stays. From then on no handler begins: messages that have not begun are released within the
+   * grace, also those that the ClaimNext in flight still brings, and handlers that run end and
+   * settle. An interrupt during a ClaimNext counts from the end of that call.
+   *
+   * <p>The end is the same where a handler, {@code stop} or a Release throws, or a thread cannot be
+   * started: no message that has not begun is renewed any more, and each thread ends with the
+   * handler that it runs. Then the first error is thrown.
    *
    * @param stop asked again and again, by several threads, such as {@code Shutdown::requested}
    * @return false where a handler still runs after the grace
    * @throws ClosedException where the client is closed; nothing was sent
    * @throws IllegalStateException where this worker has run before: make another worker
-   * @throws Error what a handler has thrown, after its claim is settled
+   * @throws Error what a handler has thrown, after its claim is settled; or another error, as above
    */
   public boolean run(BooleanSupplier stop) {
     if (!begun.compareAndSet(false, true)) {
