@@ -16,6 +16,7 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
+import java.util.function.Function;
 
 /**
  * A client of the ledger for one consumer. It may be shared by threads, each with another message;
@@ -33,13 +34,29 @@ public final class Ledger implements AutoCloseable {
   private final Unexpected unexpected;
   private final boolean repeatAnnounced;
   private final boolean interruptLost;
-  private final World world = World.real();
+  private final World world;
   private final Telemetry telemetry = Telemetry.found();
   private final Transport transport;
   private final Report report;
   private final Inflight inflight = new Inflight();
 
   Ledger(LedgerBuilder options) {
+    this(
+        options,
+        World.real(),
+        telemetry ->
+            new GrpcTransport(
+                Endpoint.resolved(
+                    options.endpoint,
+                    options.tokenFile,
+                    options.caFile,
+                    options.certificate,
+                    options.privateKey,
+                    System::getenv),
+                telemetry));
+  }
+
+  Ledger(LedgerBuilder options, World world, Function<Telemetry, Transport> transport) {
     consumer = options.consumer;
     lease = options.lease;
     owner = options.owner == null ? Owner.of(ProcessHandle.current().pid()) : options.owner;
@@ -47,16 +64,8 @@ public final class Ledger implements AutoCloseable {
     repeatAnnounced = options.repeatAnnounced;
     interruptLost = options.interruptLost;
     report = new Report(consumer);
-    transport =
-        new GrpcTransport(
-            Endpoint.resolved(
-                options.endpoint,
-                options.tokenFile,
-                options.caFile,
-                options.certificate,
-                options.privateKey,
-                System::getenv),
-            telemetry);
+    this.world = world;
+    this.transport = transport.apply(telemetry);
   }
 
   /**

@@ -56,6 +56,7 @@ final class WorkQueue {
 
   /** How many messages to ask for now; 0 while enough wait, and while a suspect waits or runs. */
   int room() {
+    passLost();
     if (waiting.size() >= concurrency || suspects > 0) {
       return 0;
     }
@@ -84,6 +85,7 @@ final class WorkQueue {
 
   /** The next message to run, which counts as running from now on; null while none may begin. */
   Item next() {
+    passLost();
     if (running.size() >= concurrency || running.values().stream().anyMatch(item -> item.alone)) {
       return null;
     }
@@ -100,6 +102,16 @@ final class WorkQueue {
       }
     }
     return null;
+  }
+
+  /** A suspect that lost its claim while it waited blocks no other: its handler never begins. */
+  private void passLost() {
+    for (Item item : waiting) {
+      if (item.alone && item.claim.hold().lost() != null) {
+        item.alone = false;
+        suspects--;
+      }
+    }
   }
 
   /** Its handler has ended after this time. */

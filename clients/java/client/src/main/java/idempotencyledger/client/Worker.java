@@ -6,7 +6,9 @@ import idempotencyledger.client.proto.ClaimNextRequest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 
 /**
@@ -15,6 +17,8 @@ import java.util.function.BooleanSupplier;
  * <p>At most {@link #concurrency} handlers run at the same time, and never two of one message. A
  * message that waits here for a handler is renewed. A message whose lease ran out twice in a row
  * runs alone in this process: it may have killed the earlier ones.
+ *
+ * <p>A worker runs once: make another worker for another run.
  */
 public final class Worker {
   private static final int CONCURRENCY_MAX = 1000;
@@ -24,6 +28,7 @@ public final class Worker {
   private final Ledger ledger;
   private final StoredMessageHandler handler;
   private final Object lock = new Object();
+  private final AtomicBoolean begun = new AtomicBoolean();
   private int concurrency = 1;
   private Duration grace = Duration.ofSeconds(20);
   private WorkQueue queue;
@@ -54,26 +59,37 @@ public final class Worker {
   }
 
   /**
-   * How long {@link #run} waits at the end for handlers that run.
+   * How long {@link #run} waits at the end for its Releases and for handlers that run.
    *
    * @param grace 20 s by default
    * @return this
    */
   public Worker grace(Duration grace) {
-    this.grace = grace;
+    this.grace = Objects.requireNonNull(grace, "grace");
     return this;
   }
 
   /**
    * Works until it is asked to stop, the client is closed, or this thread is interrupted, as it
-   * stays. Then messages that have not begun are released, and those that run end and settle.
+   * stays. From then on no handler begins: messages that have not begun are released within the
+   * grace, also those that the ClaimNext in flight still brings, and handlers that run end and
+   * settle. An interrupt during a ClaimNext counts from the end of that call.
    *
-   * @param stop asked again and again, such as {@code Shutdown::requested}
+   * <p>The end is the same where a handler, {@code stop} or a Release throws, or a thread cannot be
+   * started: no message that has not begun is renewed any more, and each thread ends with the
+   * handler that it runs. Then the first error is thrown.
+   *
+   * @param stop asked again and again, by several threads, such as {@code Shutdown::requested}
    * @return false where a handler still runs after the grace
    * @throws ClosedException where the client is closed; nothing was sent
-   * @throws Error what a handler has thrown, after its claim is settled
+   * @throws IllegalStateException where this worker has run before: make another worker
+   * @throws Error what a handler has thrown, after its claim is settled; or another error, as above
    */
   public boolean run(BooleanSupplier stop) {
+    if (!begun.compareAndSet(false, true)) {
+      throw new IllegalStateException(
+          "this worker has run before: make another worker with Ledger.worker for each run");
+    }
     asked = stop;
     Duration lease = ledger.lease() == null ? LEASE : ledger.lease();
     queue = new WorkQueue(concurrency, Inflight.nanos(lease));
@@ -82,12 +98,12 @@ public final class Worker {
     }
     boolean ended;
     try {
-      for (int at = 0; at < concurrency; at++) {
-        Thread thread = new Thread(this::serve, "idempotency-ledger-worker");
-        thread.setDaemon(true);
-        thread.start();
-      }
       try {
+        for (int at = 0; at < concurrency; at++) {
+          Thread thread = new Thread(this::serve, "idempotency-ledger-worker");
+          thread.setDaemon(true);
+          thread.start();
+        }
         take();
       } finally {
         stopped = true;
@@ -105,12 +121,20 @@ public final class Worker {
     return ended;
   }
 
+  /** Whether no handler may begin any more. Each thread asks; the first request to stop stays. */
   private boolean stopping() {
-    return stopped || failure != null || ledger.closing();
+    if (!stopped && (failure != null || ledger.closing() || asked.getAsBoolean())) {
+      stopped = true;
+    }
+    return stopped;
   }
 
+  /** The same in the thread of {@link #run}, whose interrupt is a request to stop too. */
   private boolean asked() {
-    return stopping() || asked.getAsBoolean() || Thread.currentThread().isInterrupted();
+    if (Thread.currentThread().isInterrupted()) {
+      stopped = true;
+    }
+    return stopping();
   }
 
   private void take() {
@@ -129,9 +153,13 @@ public final class Worker {
       }
       List<Item> items = new ArrayList<>();
       handout.items().forEach(each -> items.add(ledger.handed(each)));
-      synchronized (lock) {
-        queue.add(items);
-        lock.notifyAll();
+      try {
+        asked(); // Before a handler may begin: the stop may have been requested during the call.
+      } finally {
+        synchronized (lock) {
+          queue.add(items);
+          lock.notifyAll();
+        }
       }
       long until = System.nanoTime() + handout.pause();
       for (long left = handout.pause(); left > 0 && !asked(); left = until - System.nanoTime()) {
@@ -160,7 +188,7 @@ public final class Worker {
             claim -> handler.handle(claim, running.message),
             this::stopping);
       } catch (RuntimeException | Error error) {
-        failure = failure == null ? error : failure;
+        failed(error);
       } finally {
         Thread.interrupted();
         synchronized (lock) {
@@ -168,6 +196,13 @@ public final class Worker {
           lock.notifyAll();
         }
       }
+    }
+  }
+
+  /** The first error is what {@link #run} throws. */
+  private void failed(Throwable error) {
+    synchronized (lock) {
+      failure = failure == null ? error : failure;
     }
   }
 
@@ -198,14 +233,18 @@ public final class Worker {
     List<Item> left;
     synchronized (lock) {
       left = queue.drain();
+      over = true; // First: the threads end whatever a Release comes to.
+      lock.notifyAll();
     }
     for (Item item : left) {
-      ledger.released(item.claim, item.renewal, until - System.nanoTime());
+      try {
+        ledger.released(item.claim, item.renewal, until - System.nanoTime());
+      } catch (RuntimeException | Error error) {
+        failed(error); // The next message is released all the same.
+      }
     }
     boolean interrupted = Thread.interrupted();
     synchronized (lock) {
-      over = true;
-      lock.notifyAll();
       while (!queue.idle() && until - System.nanoTime() > 0) {
         await(until - System.nanoTime());
         interrupted |= Thread.interrupted();

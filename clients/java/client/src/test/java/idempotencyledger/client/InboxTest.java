@@ -14,14 +14,18 @@ import idempotencyledger.client.proto.AlreadyStored;
 import idempotencyledger.client.proto.ClaimNextRequest;
 import idempotencyledger.client.proto.ClaimNextResponse;
 import idempotencyledger.client.proto.Handed;
+import idempotencyledger.client.proto.ReleaseResponse;
 import idempotencyledger.client.proto.RenewResponse;
 import idempotencyledger.client.proto.StoreRequest;
 import idempotencyledger.client.proto.StoreResponse;
 import idempotencyledger.client.proto.Stored;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 
 class InboxTest {
@@ -84,6 +88,77 @@ class InboxTest {
     assertFalse(Inbox.take(fake.world(), fake, ClaimNextRequest.getDefaultInstance()).again());
   }
 
+  private static ClaimNextResponse handout(String... ids) {
+    ClaimNextResponse.Builder handout = ClaimNextResponse.newBuilder();
+    for (String id : ids) {
+      Handed.Builder handed = handout.addMessagesBuilder().setAcquired(FakeWorld.grant());
+      handed.getKeyBuilder().setConsumer("c").setSource("s").setId(id);
+    }
+    return handout.build();
+  }
+
+  private Ledger ledger() {
+    return new Ledger(Ledger.builder("c"), fake.world(), telemetry -> fake);
+  }
+
+  @Test
+  void stop_during_a_claim_next_releases_its_messages() {
+    fake.answer(handout("1")).answer(ReleaseResponse.getDefaultInstance());
+    List<String> begun = new CopyOnWriteArrayList<>();
+    BooleanSupplier stop =
+        () -> {
+          boolean requested = !fake.sent.isEmpty();
+          // Time for a handler to begin, where the message is at hand by now.
+          Waiting.sleep(requested ? TimeUnit.MILLISECONDS.toNanos(100) : 0);
+          return requested;
+        };
+    Worker worker = ledger().worker((claim, message) -> handled(begun, message));
+    assertTrue(worker.run(stop));
+    assertEquals(List.of(), begun);
+    assertEquals(List.of("ClaimNext", "Release"), fake.methods());
+  }
+
+  @Test
+  void stop_while_a_message_waits_releases_it() {
+    fake.answer(handout("1", "2")).answer(ReleaseResponse.getDefaultInstance());
+    List<String> begun = new CopyOnWriteArrayList<>();
+    Worker worker = ledger().worker((claim, message) -> handled(begun, message));
+    assertTrue(worker.run(() -> !begun.isEmpty()));
+    assertEquals(List.of("1"), begun);
+    assertEquals(List.of("ClaimNext", "Release"), fake.methods());
+  }
+
+  @Test
+  void second_run_of_a_worker_is_refused() {
+    Worker worker = ledger().worker((claim, message) -> null);
+    assertTrue(worker.run(() -> true));
+    assertThrows(IllegalStateException.class, () -> worker.run(() -> true));
+  }
+
+  @Test
+  void failed_release_at_the_end_leaves_nothing_behind() {
+    fake.answer(handout("1", "2", "3")); // No answer is left for a Release, which is an error.
+    List<String> begun = new CopyOnWriteArrayList<>();
+    Ledger ledger = ledger();
+    Worker worker =
+        ledger.worker(
+            (claim, message) -> {
+              begun.add(message.key().id());
+              Waiting.sleep(TimeUnit.MILLISECONDS.toNanos(200));
+              throw new Doubtful("test");
+            });
+    assertThrows(AssertionError.class, () -> worker.run(() -> !begun.isEmpty()));
+    assertEquals(List.of("ClaimNext", "Release", "Release"), fake.methods());
+    assertTrue(ledger.close(Duration.ofSeconds(1)));
+    assertThrows(NullPointerException.class, () -> worker.grace(null));
+  }
+
+  /** A handler after which nothing is settled. */
+  private static byte[] handled(List<String> begun, StoredMessage message) {
+    begun.add(message.key().id());
+    throw new Doubtful("test");
+  }
+
   private List<Item> items(int attempt, String... ids) {
     List<Item> found = new ArrayList<>();
     for (String id : ids) {
@@ -132,5 +207,20 @@ class InboxTest {
     queue.ended(suspect, 1);
     assertEquals("4", queue.next().message.key().id());
     assertEquals(1, queue.drain().size());
+  }
+
+  @Test
+  void suspect_without_its_claim_blocks_no_other() {
+    WorkQueue queue = new WorkQueue(4, LEASE);
+    queue.add(items(1, "1"));
+    queue.next();
+    List<Item> suspect = items(3, "2");
+    queue.add(suspect);
+    queue.add(items(1, "3"));
+    assertNull(queue.next());
+    suspect.get(0).claim.hold().lost("LEASE_LOST");
+    assertTrue(queue.room() > 0);
+    assertEquals("2", queue.next().message.key().id());
+    assertEquals("3", queue.next().message.key().id());
   }
 }
