@@ -177,6 +177,24 @@ func TestRoomIsSizedByLeaseAndHandlerTime(t *testing.T) {
 	}
 }
 
+func TestASuspectWhoseClaimIsLostHoldsUpNoOther(t *testing.T) {
+	q := queued(4)
+	q.handed(1, "1")
+	q.next()
+	q.handed(3, "2")
+	if q.next() != nil || q.room() != 0 {
+		t.Fatal("a suspect runs next to others")
+	}
+	q.waiting[0].hold.lost = "LEASE_LOST"
+	if q.room() != 2 {
+		t.Fatalf("it asks for %d", q.room())
+	}
+	q.handed(1, "3")
+	if lost, third := q.next(), q.next(); lost == nil || third == nil || lost.message.Key.ID != "2" || third.message.Key.ID != "3" {
+		t.Fatal("a suspect whose claim is lost holds up others")
+	}
+}
+
 func TestNextRunsNoMessageTwiceAndASuspectAlone(t *testing.T) {
 	q := queued(3)
 	q.handed(1, "1", "1", "2")

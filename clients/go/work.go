@@ -75,7 +75,7 @@ type worker struct {
 	// taking ends when nothing more may be taken; base has the caller's values, and is never cancelled.
 	taking, base context.Context
 	run          func(*workItem)
-	// changed has a token after a handler has ended.
+	// changed has a token after a handler has ended, or the claim of a suspect is lost.
 	changed chan struct{}
 
 	mu    sync.Mutex
@@ -147,8 +147,24 @@ func (w *worker) arrived(request *ledgerv1.ClaimNextRequest, answer *ledgerv1.Cl
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue.add(items)
+	for _, item := range items {
+		if item.alone {
+			context.AfterFunc(item.hold.handler, func() { w.lost(item) })
+		}
+	}
 	w.begin()
 	return 0
+}
+
+// lost begins what a suspect that waits has held up, where its claim is lost.
+func (w *worker) lost(suspect *workItem) {
+	if !suspect.hold.isLost() {
+		return // It has ended.
+	}
+	w.mu.Lock()
+	w.begin()
+	w.mu.Unlock()
+	w.wake()
 }
 
 // item is a message of a handout, which is renewed from now on.
@@ -183,12 +199,17 @@ func (w *worker) serve(item *workItem) {
 		w.queue.end(item, time.Since(began))
 		w.begin()
 		w.mu.Unlock()
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
+		w.wake()
 	}()
 	w.run(item)
+}
+
+// wake lets take and drain look at the queue again.
+func (w *worker) wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
 }
 
 // drain releases what has not begun, and waits for what runs.

@@ -190,6 +190,21 @@ def test_suspect_runs_alone() -> None:
     assert queue.next()
 
 
+def test_suspect_whose_claim_is_lost_holds_up_no_other() -> None:
+    queue = WorkQueue(4, 30.0)
+    queue.add(items(Play(), "1"))
+    assert queue.next()
+    queue.add(items(Play(), "2", attempt=3, effect_unknown=True))
+    assert (queue.next(), queue.room()) == (None, 0)
+    queue.waiting[0].hold.lost = "LEASE_LOST"
+    assert queue.room() == 2
+    queue.add(items(Play(), "3"))
+    lost, third = queue.next(), queue.next()
+    assert lost
+    assert third
+    assert (lost.key[1], third.key[1]) == ("2", "3")
+
+
 def test_stored_message_has_what_was_stored() -> None:
     found = stored_message(handed("7"))
     assert isinstance(found, StoredMessage)

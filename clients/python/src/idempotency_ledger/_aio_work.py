@@ -88,6 +88,8 @@ class AsyncWorker:
 
     async def _renewed(self, item: Item) -> None:
         item.hold.lost = await self._ledger._run(item.hold.renewing())
+        self._begin()  # A suspect holds up the others no longer.
+        self._changed.set()
 
     async def _wait(self, seconds: float) -> None:
         self._changed.clear()

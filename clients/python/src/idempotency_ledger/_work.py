@@ -82,11 +82,19 @@ class Worker:
             items = [Item(hold, stored_message(handed)) for hold, handed in handout.messages]
             for item in items:
                 if not item.hold.lost:
-                    item.renewing = self._state.renewer.keep(item.hold, _losing(item))
+                    item.renewing = self._state.renewer.keep(item.hold, self._losing(item))
             with self._changed:
                 self._queue.add(items)
                 self._changed.notify_all()
             self._pause(handout.pause)
+
+    def _losing(self, item: Item) -> Callable[[str], None]:
+        def lost(reason: str) -> None:
+            with self._changed:
+                item.hold.lost = reason
+                self._changed.notify_all()  # A suspect holds up the others no longer.
+
+        return lost
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -130,10 +138,3 @@ class Worker:
             self._over = True
             self._changed.notify_all()
             return self._changed.wait_for(lambda: not self._queue.running, max(0.0, until - time.monotonic()))
-
-
-def _losing(item: Item) -> Callable[[str], None]:
-    def lost(reason: str) -> None:
-        item.hold.lost = reason
-
-    return lost
