@@ -152,10 +152,18 @@ where
     async fn take(self: Arc<Self>) {
         let mut again = None;
         while !self.stopping.is_cancelled() {
+            let suspect = self.queue().suspect();
             let Some(request) = again.take().or_else(|| self.request()) else {
+                let lost = async {
+                    match &suspect {
+                        Some(hold) => drop(hold.cancelled().await),
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     () = self.changed.notified() => {}
                     () = self.stopping.cancelled() => {}
+                    () = lost => self.begin(), // A suspect holds up the others no longer.
                 }
                 continue;
             };

@@ -145,6 +145,20 @@ async fn room_is_sized_by_lease_and_handler_time() {
 }
 
 #[tokio::test]
+async fn suspect_whose_claim_is_lost_holds_up_no_other() {
+    let mut queue = WorkQueue::new(4, Duration::from_secs(30));
+    queue.add(items(1, &["1"]));
+    assert!(queue.next().is_some());
+    queue.add(items(3, &["2"]));
+    assert!(queue.next().is_none() && queue.room() == 0);
+    queue.suspect().unwrap().loss.send_modify(|loss| loss.reason = Some("LEASE_LOST".into()));
+    assert_eq!(queue.room(), 2);
+    queue.add(items(1, &["3"]));
+    assert_eq!(queue.next().unwrap().message.key, Key::of("shop", "2"));
+    assert_eq!(queue.next().unwrap().message.key, Key::of("shop", "3"));
+}
+
+#[tokio::test]
 async fn next_runs_no_message_twice_and_a_suspect_alone() {
     let mut queue = WorkQueue::new(3, Duration::from_secs(30));
     let (one, two, three) = (Key::of("shop", "1"), Key::of("shop", "2"), Key::of("shop", "3"));
