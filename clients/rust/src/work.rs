@@ -129,6 +129,15 @@ impl<F> Worker<F> {
     }
 }
 
+/// Calls its function when it is dropped.
+struct Deferred<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Deferred<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// One run of a worker.
 struct Work<F> {
     inner: Arc<Inner>,
@@ -257,15 +266,18 @@ where
 
     async fn serve(self: Arc<Self>, item: Item) {
         let (began, key) = (Instant::now(), item.message.key.clone());
+        // Also where the handler's future panics while it is dropped: else its slot would be lost.
+        let _ended = Deferred(|| {
+            self.queue().ended(&key, began.elapsed());
+            self.begin();
+            self.changed.notify_one();
+        });
         let Item { hold, message, parent, held: renewed } = item;
         let stopping = || self.stopping.is_cancelled();
         let handler = |claim| (self.handler)(claim, message);
         let work = self.inner.handed(hold, stopping, handler);
         self.inner.telemetry.delivery(parent, work).await;
         drop(renewed);
-        self.queue().ended(&key, began.elapsed());
-        self.begin();
-        self.changed.notify_one();
     }
 
     /// Releases what has not begun, and waits for what runs.
