@@ -10,7 +10,7 @@ use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout_at},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     calls::{CALL_TIMEOUT, DEFAULT_DELAY, Failure, Method, SHORTEST_DELAY, repeated, span},
@@ -108,15 +108,16 @@ impl<F> Worker<F> {
         let grace = self.grace;
         let task = tokio::spawn(telemetry::within(async move {
             let watched = Arc::clone(&work);
-            let watching = tokio::spawn(async move {
+            let watching = AbortOnDropHandle::new(tokio::spawn(async move {
+                // Also where `stop` panics: else neither it nor a close would be heard any more.
+                let _stopping = watched.stopping.clone().drop_guard();
                 tokio::select! {
                     () = stop => {}
                     () = watched.inner.inflight.stopped() => {}
                 }
-                watched.stopping.cancel();
-            });
+            }));
             Arc::clone(&work).take().await;
-            watching.abort();
+            drop(watching);
             let ended = work.drained(grace).await;
             drop(entered);
             ended

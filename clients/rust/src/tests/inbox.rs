@@ -144,6 +144,15 @@ async fn handler_that_panics_while_it_is_dropped_frees_its_slot() {
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), work).await.unwrap(), Ok(true));
 }
 
+#[tokio::test(start_paused = true)]
+async fn stop_that_panics_ends_the_work() {
+    let idle =
+        pb::ClaimNextResponse { retry_after: Some(message(Duration::from_secs(60))), messages: Vec::new() };
+    let ledger = Script::of([answer(&idle)]).ledger();
+    let work = ledger.worker(async |_, _| Ok(())).run(async { panic!("instead of a stop") });
+    assert_eq!(tokio::time::timeout(Duration::from_secs(30), work).await.unwrap(), Ok(true));
+}
+
 #[test]
 fn only_an_unknown_outcome_is_asked_for_again() {
     assert!(Failure::local("INTERNAL", "").unknown());
