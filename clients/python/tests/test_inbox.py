@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Dict, List, Optional
 
 import pytest
@@ -14,6 +15,7 @@ from idempotency_ledger._core.inbox import Handout, Item, WorkQueue, store, take
 from idempotency_ledger._core.steps import duration
 from idempotency_ledger._options import Options
 from idempotency_ledger._proto import ledger_pb2 as pb
+from idempotency_ledger._work import Worker
 from idempotency_ledger.brokers import STORE
 from idempotency_ledger.brokers.kafka import TopicConsumer
 from idempotency_ledger.brokers.redis import StreamConsumer
@@ -203,6 +205,26 @@ def test_suspect_whose_claim_is_lost_holds_up_no_other() -> None:
     assert lost
     assert third
     assert (lost.key[1], third.key[1]) == ("2", "3")
+
+
+def test_drain_and_close_take_an_endless_grace() -> None:
+    worker = Worker(Ledger("c"), lambda claim, message: None, None, 1, float("inf"))
+    worker._queue.add(items(Play(), "1"))
+    item = worker._queue.next()
+    assert item
+    assert worker._state.inflight.enter()
+
+    def end() -> None:
+        with worker._changed:
+            worker._queue.ended(item, 1.0)
+            worker._changed.notify_all()
+        worker._state.inflight.leave()
+
+    timer = threading.Timer(0.1, end)
+    timer.start()
+    assert worker._drain()
+    assert worker._state.inflight.close(float("inf"))
+    timer.join()
 
 
 def test_stored_message_has_what_was_stored() -> None:

@@ -31,6 +31,9 @@ const CONCURRENCY: std::ops::RangeInclusive<usize> = 1..=1000;
 /// Before the first handout says what the policy's is.
 const ASSUMED_LEASE: Duration = Duration::from_secs(30);
 
+/// An instant cannot name the end of a longer one.
+const LONGEST_GRACE: Duration = Duration::from_secs(365 * 86_400);
+
 /// Processes the messages of the inbox: [`Ledger::worker`] begins, [`run`](Self::run) works.
 ///
 /// At most [`concurrency`](Self::concurrency) handlers run at the same time, and never two of one message. A message that waits
@@ -283,7 +286,7 @@ where
 
     /// Releases what has not begun, and waits for what runs.
     async fn drained(&self, grace: Duration) -> bool {
-        let until = Instant::now() + grace;
+        let until = Instant::now() + grace.min(LONGEST_GRACE);
         let left = self.queue().drain();
         for item in left {
             if item.hold.lost().is_none() {

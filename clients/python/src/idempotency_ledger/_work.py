@@ -137,4 +137,5 @@ class Worker:
         with self._changed:
             self._over = True
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: not self._queue.running, max(0.0, until - time.monotonic()))
+            left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+            return self._changed.wait_for(lambda: not self._queue.running, left)

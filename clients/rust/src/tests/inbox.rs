@@ -145,11 +145,12 @@ async fn handler_that_panics_while_it_is_dropped_frees_its_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stop_that_panics_ends_the_work() {
+async fn stop_that_panics_ends_the_work_also_with_the_longest_grace() {
     let idle =
         pb::ClaimNextResponse { retry_after: Some(message(Duration::from_secs(60))), messages: Vec::new() };
     let ledger = Script::of([answer(&idle)]).ledger();
-    let work = ledger.worker(async |_, _| Ok(())).run(async { panic!("instead of a stop") });
+    let worker = ledger.worker(async |_, _| Ok(())).grace(Duration::MAX);
+    let work = worker.run(async { panic!("instead of a stop") });
     assert_eq!(tokio::time::timeout(Duration::from_secs(30), work).await.unwrap(), Ok(true));
 }
 
