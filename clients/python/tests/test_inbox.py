@@ -227,6 +227,42 @@ def test_drain_and_close_take_an_endless_grace() -> None:
     timer.join()
 
 
+def test_worker_ends_its_threads_where_one_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: List[threading.Thread] = []
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with pytest.raises(RuntimeError, match="can't start"):
+        Worker(Ledger("c"), lambda claim, message: None, None, 2, 1.0).run()
+    started[0].join(5.0)
+    assert not started[0].is_alive()
+
+
+def test_drain_ends_all_renewals_where_a_release_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(Ledger("c"), lambda claim, message: None, None, 1, 1.0)
+    waiting = items(Play(), "1", "2")
+    for number, item in enumerate(waiting):
+        item.renewing = number
+    worker._queue.add(waiting)
+    dropped: List[int] = []
+    monkeypatch.setattr(worker._state.renewer, "drop", dropped.append)
+
+    def broken(_: Any) -> None:
+        assert worker._over
+        raise ValueError("a channel that is closed")
+
+    monkeypatch.setattr(worker._ledger, "_run", broken)
+    assert worker._drain()
+    assert dropped == [0, 1]
+    assert isinstance(worker._failure, ValueError)
+
+
 def test_stored_message_has_what_was_stored() -> None:
     found = stored_message(handed("7"))
     assert isinstance(found, StoredMessage)

@@ -47,9 +47,9 @@ class Worker:
         if not self._state.inflight.enter():
             raise Closed("the ledger's client closes: no message is taken")
         try:
-            for _ in range(self._queue.concurrency):
-                threading.Thread(target=self._serve, name="idempotency-ledger-worker", daemon=True).start()
             try:
+                for _ in range(self._queue.concurrency):
+                    threading.Thread(target=self._serve, name="idempotency-ledger-worker", daemon=True).start()
                 self._take()
             finally:
                 ended = self._drain()
@@ -129,13 +129,17 @@ class Worker:
         """Releases what has not begun, and waits for what runs."""
         until = time.monotonic() + self._grace
         with self._changed:
-            left = self._queue.drain()
-        for item in left:
-            if item.hold.lost is None and time.monotonic() < until:
-                self._ledger._run(release(item.hold, until - time.monotonic()))
-            self._state.renewer.drop(item.renewing)
-        with self._changed:
+            waiting = self._queue.drain()
             self._over = True
             self._changed.notify_all()
+        for item in waiting:
+            try:
+                if item.hold.lost is None and time.monotonic() < until:
+                    self._ledger._run(release(item.hold, until - time.monotonic()))
+            except BaseException as error:  # The others are released all the same.
+                self._failure = self._failure or error
+            finally:
+                self._state.renewer.drop(item.renewing)
+        with self._changed:
             left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
             return self._changed.wait_for(lambda: not self._queue.running, left)
