@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -162,6 +163,33 @@ func (q *workQueue) handed(attempt int32, ids ...string) {
 		items = append(items, &workItem{hold: &hold{granted: message.Acquired}, message: storedMessage(message)})
 	}
 	q.add(items)
+}
+
+func TestNoMessageBeginsAfterAHandlerHasPanicked(t *testing.T) {
+	for what, ends := range map[string]func(){"a panic": func() { panic("a bug") }, "runtime.Goexit": runtime.Goexit, "a return": func() {}} {
+		began := make(chan string, 2)
+		w := &worker{changed: make(chan struct{}, 1), queue: *queued(1)}
+		w.run = func(item *workItem) {
+			if began <- item.message.Key.ID; item.message.Key.ID == "1" {
+				ends()
+			}
+		}
+		w.queue.handed(1, "1", "2")
+		first := w.queue.next()
+		died := make(chan any)
+		go func() {
+			defer func() { died <- recover() }()
+			w.serve(first)
+		}()
+		if cause := <-died; (cause != nil) != (what == "a panic") || <-began != "1" {
+			t.Errorf("%s: %v", what, cause)
+		}
+		w.mu.Lock()
+		if waits := len(w.queue.waiting) == 1; waits != (what == "a panic") {
+			t.Errorf("%s: the next message waits: %v", what, waits)
+		}
+		w.mu.Unlock()
+	}
 }
 
 func TestRoomIsSizedByLeaseAndHandlerTime(t *testing.T) {

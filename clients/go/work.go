@@ -193,8 +193,13 @@ func (w *worker) begin() {
 }
 
 func (w *worker) serve(item *workItem) {
-	began := time.Now()
+	began, returned := time.Now(), false
 	defer func() {
+		if !returned {
+			if cause := recover(); cause != nil { // Without one the goroutine ends by runtime.Goexit.
+				panic(cause) // The process dies: nothing else begins in it.
+			}
+		}
 		w.mu.Lock()
 		w.queue.end(item, time.Since(began))
 		w.begin()
@@ -202,6 +207,7 @@ func (w *worker) serve(item *workItem) {
 		w.wake()
 	}()
 	w.run(item)
+	returned = true
 }
 
 // wake lets take and drain look at the queue again.
