@@ -24,7 +24,8 @@ type WorkOptions struct {
 // handlers run at the same time, and never two of one message. A message that waits here for a handler is renewed. At the end
 // those that have not begun are released, and those that run end and settle, for at most the Grace.
 //
-// A message whose lease ran out twice in a row runs alone in this process: it may have killed the earlier ones.
+// While a message runs whose lease ran out twice in a row, no other handler of this call runs: it may have killed the earlier
+// processes. These bounds hold within one call of Work: a process needs only one.
 //
 // It returns nil when all handlers have ended; [ErrClosed] and an [*InvalidFieldError] before anything is sent; and an error
 // where handlers still run after the Grace.

@@ -37,8 +37,8 @@ const LONGEST_GRACE: Duration = Duration::from_secs(365 * 86_400);
 /// Processes the messages of the inbox: [`Ledger::worker`] begins, [`run`](Self::run) works.
 ///
 /// At most [`concurrency`](Self::concurrency) handlers run at the same time, and never two of one message. A message that waits
-/// here for a handler is renewed. A message whose lease ran out twice in a row runs alone in this process: it may have killed
-/// the earlier ones.
+/// here for a handler is renewed. While a message runs whose lease ran out twice in a row, no other handler of this worker runs:
+/// it may have killed the earlier processes. These bounds hold within one worker: a process needs only one.
 #[must_use]
 pub struct Worker<F> {
     ledger: Ledger,
