@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,33 @@ func (q *workQueue) handed(attempt int32, ids ...string) {
 	q.add(items)
 }
 
+func TestNoMessageBeginsAfterAHandlerHasPanicked(t *testing.T) {
+	for what, ends := range map[string]func(){"a panic": func() { panic("a bug") }, "runtime.Goexit": runtime.Goexit, "a return": func() {}} {
+		began := make(chan string, 2)
+		w := &worker{changed: make(chan struct{}, 1), queue: *queued(1)}
+		w.run = func(item *workItem) {
+			if began <- item.message.Key.ID; item.message.Key.ID == "1" {
+				ends()
+			}
+		}
+		w.queue.handed(1, "1", "2")
+		first := w.queue.next()
+		died := make(chan any)
+		go func() {
+			defer func() { died <- recover() }()
+			w.serve(first)
+		}()
+		if cause := <-died; (cause != nil) != (what == "a panic") || <-began != "1" {
+			t.Errorf("%s: %v", what, cause)
+		}
+		w.mu.Lock()
+		if waits := len(w.queue.waiting) == 1; waits != (what == "a panic") {
+			t.Errorf("%s: the next message waits: %v", what, waits)
+		}
+		w.mu.Unlock()
+	}
+}
+
 func TestRoomIsSizedByLeaseAndHandlerTime(t *testing.T) {
 	for took, most := range map[time.Duration]int{0: 4, time.Millisecond: 40, 5 * time.Second: 12, 15 * time.Second: 4, time.Minute: 4} {
 		q := queued(4)
@@ -174,6 +202,24 @@ func TestRoomIsSizedByLeaseAndHandlerTime(t *testing.T) {
 		if room := q.room(); room != most {
 			t.Errorf("with handlers of %v it asks for %d, not %d", took, room, most)
 		}
+	}
+}
+
+func TestASuspectWhoseClaimIsLostHoldsUpNoOther(t *testing.T) {
+	q := queued(4)
+	q.handed(1, "1")
+	q.next()
+	q.handed(3, "2")
+	if q.next() != nil || q.room() != 0 {
+		t.Fatal("a suspect runs next to others")
+	}
+	q.waiting[0].hold.lost = "LEASE_LOST"
+	if q.room() != 2 {
+		t.Fatalf("it asks for %d", q.room())
+	}
+	q.handed(1, "3")
+	if lost, third := q.next(), q.next(); lost == nil || third == nil || lost.message.Key.ID != "2" || third.message.Key.ID != "3" {
+		t.Fatal("a suspect whose claim is lost holds up others")
 	}
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"idempotency-ledger.internal/ledger/ledgerv1"
@@ -21,9 +22,12 @@ type workItem struct {
 	hold    *hold
 	message StoredMessage
 	ended   func(outcome)
-	// alone: a suspect; nothing else runs in this process meanwhile.
+	// alone: a suspect; no other handler of this worker runs meanwhile.
 	alone bool
 }
+
+// holdsUp reports whether it waits to run alone. A lost claim ends without a handler, so that it may begin next to others.
+func (i *workItem) holdsUp() bool { return i.alone && !i.hold.isLost() }
 
 // workQueue is the messages of a worker that wait, and those that run. Its worker guards it.
 type workQueue struct {
@@ -32,12 +36,11 @@ type workQueue struct {
 	waiting     []*workItem
 	running     map[Key]*workItem
 	took        time.Duration // of a slow recent handler; 0: none has ended
-	suspects    int           // that wait or run
 }
 
 // room is how many messages to ask for now; 0 while enough wait, and while a suspect waits or runs.
 func (q *workQueue) room() int {
-	if len(q.waiting) >= q.concurrency || q.suspects > 0 {
+	if len(q.waiting) >= q.concurrency || q.runsAlone() || slices.ContainsFunc(q.waiting, (*workItem).holdsUp) {
 		return 0
 	}
 	// All leases of a handout begin with it: it is at most what half of a lease suffices for.
@@ -57,31 +60,34 @@ func (q *workQueue) add(items []*workItem) {
 		granted := item.hold.granted
 		q.lease = granted.GetLease().AsDuration()
 		item.alone = len(items) == 1 && granted.GetEffectUnknown() && granted.GetAttempt() >= suspectAttempt
-		if item.alone {
-			q.suspects++
-		}
 		q.waiting = append(q.waiting, item)
 	}
 }
 
-// next is the next message to run, which counts as running from now on; nil while none may begin.
-func (q *workQueue) next() *workItem {
-	if len(q.running) >= q.concurrency {
-		return nil
-	}
+// runsAlone reports whether a suspect runs.
+func (q *workQueue) runsAlone() bool {
 	for _, item := range q.running {
 		if item.alone {
-			return nil
+			return true
 		}
 	}
+	return false
+}
+
+// next is the next message to run, which counts as running from now on; nil while none may begin.
+func (q *workQueue) next() *workItem {
+	if len(q.running) >= q.concurrency || q.runsAlone() {
+		return nil
+	}
 	for at, item := range q.waiting {
-		if item.alone && len(q.running) > 0 {
+		if item.holdsUp() && len(q.running) > 0 {
 			return nil
 		}
 		// A handler of an earlier attempt, whose lease was lost, may still run here.
 		if _, runs := q.running[item.message.Key]; !runs {
 			q.waiting = append(q.waiting[:at:at], q.waiting[at+1:]...)
 			q.running[item.message.Key] = item
+			item.alone = item.holdsUp()
 			return item
 		}
 	}
@@ -91,9 +97,6 @@ func (q *workQueue) next() *workItem {
 // end notes that the handler has ended after this time.
 func (q *workQueue) end(item *workItem, took time.Duration) {
 	delete(q.running, item.message.Key)
-	if item.alone {
-		q.suspects--
-	}
 	q.took = max(took, q.took-(q.took-took)/10, 1)
 }
 

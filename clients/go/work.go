@@ -24,7 +24,8 @@ type WorkOptions struct {
 // handlers run at the same time, and never two of one message. A message that waits here for a handler is renewed. At the end
 // those that have not begun are released, and those that run end and settle, for at most the Grace.
 //
-// A message whose lease ran out twice in a row runs alone in this process: it may have killed the earlier ones.
+// While a message runs whose lease ran out twice in a row, no other handler of this call runs: it may have killed the earlier
+// processes. These bounds hold within one call of Work: a process needs only one.
 //
 // It returns nil when all handlers have ended; [ErrClosed] and an [*InvalidFieldError] before anything is sent; and an error
 // where handlers still run after the Grace.
@@ -75,7 +76,7 @@ type worker struct {
 	// taking ends when nothing more may be taken; base has the caller's values, and is never cancelled.
 	taking, base context.Context
 	run          func(*workItem)
-	// changed has a token after a handler has ended.
+	// changed has a token after a handler has ended, or the claim of a suspect is lost.
 	changed chan struct{}
 
 	mu    sync.Mutex
@@ -147,8 +148,24 @@ func (w *worker) arrived(request *ledgerv1.ClaimNextRequest, answer *ledgerv1.Cl
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue.add(items)
+	for _, item := range items {
+		if item.alone {
+			context.AfterFunc(item.hold.handler, func() { w.lost(item) })
+		}
+	}
 	w.begin()
 	return 0
+}
+
+// lost begins what a suspect that waits has held up, where its claim is lost.
+func (w *worker) lost(suspect *workItem) {
+	if !suspect.hold.isLost() {
+		return // It has ended.
+	}
+	w.mu.Lock()
+	w.begin()
+	w.mu.Unlock()
+	w.wake()
 }
 
 // item is a message of a handout, which is renewed from now on.
@@ -177,18 +194,29 @@ func (w *worker) begin() {
 }
 
 func (w *worker) serve(item *workItem) {
-	began := time.Now()
+	began, returned := time.Now(), false
 	defer func() {
+		if !returned {
+			if cause := recover(); cause != nil { // Without one the goroutine ends by runtime.Goexit.
+				panic(cause) // The process dies: nothing else begins in it.
+			}
+		}
 		w.mu.Lock()
 		w.queue.end(item, time.Since(began))
 		w.begin()
 		w.mu.Unlock()
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
+		w.wake()
 	}()
 	w.run(item)
+	returned = true
+}
+
+// wake lets take and drain look at the queue again.
+func (w *worker) wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
 }
 
 // drain releases what has not begun, and waits for what runs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Dict, List, Optional
 
 import pytest
@@ -14,6 +15,7 @@ from idempotency_ledger._core.inbox import Handout, Item, WorkQueue, store, take
 from idempotency_ledger._core.steps import duration
 from idempotency_ledger._options import Options
 from idempotency_ledger._proto import ledger_pb2 as pb
+from idempotency_ledger._work import Worker
 from idempotency_ledger.brokers import STORE
 from idempotency_ledger.brokers.kafka import TopicConsumer
 from idempotency_ledger.brokers.redis import StreamConsumer
@@ -188,6 +190,77 @@ def test_suspect_runs_alone() -> None:
     assert (queue.next(), queue.room()) == (None, 0)
     queue.ended(suspect, 1.0)
     assert queue.next()
+
+
+def test_suspect_whose_claim_is_lost_holds_up_no_other() -> None:
+    queue = WorkQueue(4, 30.0)
+    queue.add(items(Play(), "1"))
+    assert queue.next()
+    queue.add(items(Play(), "2", attempt=3, effect_unknown=True))
+    assert (queue.next(), queue.room()) == (None, 0)
+    queue.waiting[0].hold.lost = "LEASE_LOST"
+    assert queue.room() == 2
+    queue.add(items(Play(), "3"))
+    lost, third = queue.next(), queue.next()
+    assert lost
+    assert third
+    assert (lost.key[1], third.key[1]) == ("2", "3")
+
+
+def test_drain_and_close_take_an_endless_grace() -> None:
+    worker = Worker(Ledger("c"), lambda claim, message: None, None, 1, float("inf"))
+    worker._queue.add(items(Play(), "1"))
+    item = worker._queue.next()
+    assert item
+    assert worker._state.inflight.enter()
+
+    def end() -> None:
+        with worker._changed:
+            worker._queue.ended(item, 1.0)
+            worker._changed.notify_all()
+        worker._state.inflight.leave()
+
+    timer = threading.Timer(0.1, end)
+    timer.start()
+    assert worker._drain()
+    assert worker._state.inflight.close(float("inf"))
+    timer.join()
+
+
+def test_worker_ends_its_threads_where_one_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: List[threading.Thread] = []
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with pytest.raises(RuntimeError, match="can't start"):
+        Worker(Ledger("c"), lambda claim, message: None, None, 2, 1.0).run()
+    started[0].join(5.0)
+    assert not started[0].is_alive()
+
+
+def test_drain_ends_all_renewals_where_a_release_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(Ledger("c"), lambda claim, message: None, None, 1, 1.0)
+    waiting = items(Play(), "1", "2")
+    for number, item in enumerate(waiting):
+        item.renewing = number
+    worker._queue.add(waiting)
+    dropped: List[int] = []
+    monkeypatch.setattr(worker._state.renewer, "drop", dropped.append)
+
+    def broken(_: Any) -> None:
+        assert worker._over
+        raise ValueError("a channel that is closed")
+
+    monkeypatch.setattr(worker._ledger, "_run", broken)
+    assert worker._drain()
+    assert dropped == [0, 1]
+    assert isinstance(worker._failure, ValueError)
 
 
 def test_stored_message_has_what_was_stored() -> None:

@@ -50,8 +50,7 @@ impl WorkQueue {
 
     /// How many messages to ask for now; 0 while enough wait, and while a suspect waits or runs.
     pub(crate) fn room(&self) -> usize {
-        let suspect =
-            self.waiting.iter().any(|(_, alone)| *alone) || self.running.values().any(|alone| *alone);
+        let suspect = self.suspect().is_some() || self.running.values().any(|alone| *alone);
         if self.waiting.len() >= self.concurrency || suspect {
             return 0;
         }
@@ -60,6 +59,12 @@ impl WorkQueue {
         let ahead = self.took.map_or(1, half).clamp(1, AHEAD as u128);
         let most = self.concurrency * usize::try_from(ahead).unwrap_or(1);
         most.saturating_sub(self.waiting.len() + self.running.len()).min(ONE_CALL)
+    }
+
+    /// The claim of a suspect that waits to run alone. `None` also where that claim is lost: such a message ends without a
+    /// handler, so that it may begin next to others.
+    pub(crate) fn suspect(&self) -> Option<Arc<Hold>> {
+        self.waiting.iter().find(|waits| holds_up(waits)).map(|(item, _)| Arc::clone(&item.hold))
     }
 
     /// How long a `ClaimNext` may wait: a quarter of the lease, which counts from before the call.
@@ -83,12 +88,13 @@ impl WorkQueue {
             return None;
         }
         // A handler of an earlier attempt, whose lease was lost, may still run here.
-        let free = |(item, alone): &(Item, bool)| *alone || !self.running.contains_key(&item.message.key);
+        let free = |waits: &(Item, bool)| holds_up(waits) || !self.running.contains_key(&waits.0.message.key);
         let at = self.waiting.iter().position(free)?;
-        if self.waiting[at].1 && !self.running.is_empty() {
+        let alone = holds_up(&self.waiting[at]);
+        if alone && !self.running.is_empty() {
             return None;
         }
-        let (item, alone) = self.waiting.remove(at)?;
+        let (item, _) = self.waiting.remove(at)?;
         self.running.insert(item.message.key.clone(), alone);
         Some(item)
     }
@@ -108,4 +114,8 @@ impl WorkQueue {
     pub(crate) fn drain(&mut self) -> Vec<Item> {
         self.waiting.drain(..).map(|(item, _)| item).collect()
     }
+}
+
+fn holds_up((item, alone): &(Item, bool)) -> bool {
+    *alone && item.hold.lost().is_none()
 }

@@ -10,7 +10,7 @@ use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout_at},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     calls::{CALL_TIMEOUT, DEFAULT_DELAY, Failure, Method, SHORTEST_DELAY, repeated, span},
@@ -31,11 +31,14 @@ const CONCURRENCY: std::ops::RangeInclusive<usize> = 1..=1000;
 /// Before the first handout says what the policy's is.
 const ASSUMED_LEASE: Duration = Duration::from_secs(30);
 
+/// An instant cannot name the end of a longer one.
+const LONGEST_GRACE: Duration = Duration::from_secs(365 * 86_400);
+
 /// Processes the messages of the inbox: [`Ledger::worker`] begins, [`run`](Self::run) works.
 ///
 /// At most [`concurrency`](Self::concurrency) handlers run at the same time, and never two of one message. A message that waits
-/// here for a handler is renewed. A message whose lease ran out twice in a row runs alone in this process: it may have killed
-/// the earlier ones.
+/// here for a handler is renewed. While a message runs whose lease ran out twice in a row, no other handler of this worker runs:
+/// it may have killed the earlier processes. These bounds hold within one worker: a process needs only one.
 #[must_use]
 pub struct Worker<F> {
     ledger: Ledger,
@@ -108,15 +111,16 @@ impl<F> Worker<F> {
         let grace = self.grace;
         let task = tokio::spawn(telemetry::within(async move {
             let watched = Arc::clone(&work);
-            let watching = tokio::spawn(async move {
+            let watching = AbortOnDropHandle::new(tokio::spawn(async move {
+                // Also where `stop` panics: else neither it nor a close would be heard any more.
+                let _stopping = watched.stopping.clone().drop_guard();
                 tokio::select! {
                     () = stop => {}
                     () = watched.inner.inflight.stopped() => {}
                 }
-                watched.stopping.cancel();
-            });
+            }));
             Arc::clone(&work).take().await;
-            watching.abort();
+            drop(watching);
             let ended = work.drained(grace).await;
             drop(entered);
             ended
@@ -126,6 +130,15 @@ impl<F> Worker<F> {
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_) => Err(Error::Closed), // The runtime ends.
         }
+    }
+}
+
+/// Calls its function when it is dropped.
+struct Deferred<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Deferred<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
@@ -152,10 +165,18 @@ where
     async fn take(self: Arc<Self>) {
         let mut again = None;
         while !self.stopping.is_cancelled() {
+            let suspect = self.queue().suspect();
             let Some(request) = again.take().or_else(|| self.request()) else {
+                let lost = async {
+                    match &suspect {
+                        Some(hold) => drop(hold.cancelled().await),
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     () = self.changed.notified() => {}
                     () = self.stopping.cancelled() => {}
+                    () = lost => self.begin(), // A suspect holds up the others no longer.
                 }
                 continue;
             };
@@ -249,20 +270,23 @@ where
 
     async fn serve(self: Arc<Self>, item: Item) {
         let (began, key) = (Instant::now(), item.message.key.clone());
+        // Also where the handler's future panics while it is dropped: else its slot would be lost.
+        let _ended = Deferred(|| {
+            self.queue().ended(&key, began.elapsed());
+            self.begin();
+            self.changed.notify_one();
+        });
         let Item { hold, message, parent, held: renewed } = item;
         let stopping = || self.stopping.is_cancelled();
         let handler = |claim| (self.handler)(claim, message);
         let work = self.inner.handed(hold, stopping, handler);
         self.inner.telemetry.delivery(parent, work).await;
         drop(renewed);
-        self.queue().ended(&key, began.elapsed());
-        self.begin();
-        self.changed.notify_one();
     }
 
     /// Releases what has not begun, and waits for what runs.
     async fn drained(&self, grace: Duration) -> bool {
-        let until = Instant::now() + grace;
+        let until = Instant::now() + grace.min(LONGEST_GRACE);
         let left = self.queue().drain();
         for item in left {
             if item.hold.lost().is_none() {

@@ -88,6 +88,8 @@ class AsyncWorker:
 
     async def _renewed(self, item: Item) -> None:
         item.hold.lost = await self._ledger._run(item.hold.renewing())
+        self._begin()  # A suspect holds up the others no longer.
+        self._changed.set()
 
     async def _wait(self, seconds: float) -> None:
         self._changed.clear()
@@ -119,10 +121,14 @@ class AsyncWorker:
         """Releases what has not begun, and waits for what runs."""
         until = time.monotonic() + self._grace
         for item in self._queue.drain():
-            if item.hold.lost is None and time.monotonic() < until:
-                await self._ledger._run(release(item.hold, until - time.monotonic()))
-            if item.renewing is not None:
-                item.renewing.cancel()
+            try:
+                if item.hold.lost is None and time.monotonic() < until:
+                    await self._ledger._run(release(item.hold, until - time.monotonic()))
+            except Exception as error:  # The others are released all the same.
+                self._failure = self._failure or error
+            finally:
+                if item.renewing is not None:
+                    item.renewing.cancel()
         while self._queue.running and (left := until - time.monotonic()) > 0:
             await self._wait(left)
         return not self._queue.running

@@ -31,4 +31,4 @@ class Inflight:
         """Takes no new delivery, and waits for those that run. False where some still run after `grace` seconds."""
         with self._changed:
             self.closing = True
-            return self._changed.wait_for(lambda: self._count == 0, grace)
+            return self._changed.wait_for(lambda: self._count == 0, min(grace, threading.TIMEOUT_MAX))

@@ -47,9 +47,9 @@ class Worker:
         if not self._state.inflight.enter():
             raise Closed("the ledger's client closes: no message is taken")
         try:
-            for _ in range(self._queue.concurrency):
-                threading.Thread(target=self._serve, name="idempotency-ledger-worker", daemon=True).start()
             try:
+                for _ in range(self._queue.concurrency):
+                    threading.Thread(target=self._serve, name="idempotency-ledger-worker", daemon=True).start()
                 self._take()
             finally:
                 ended = self._drain()
@@ -82,11 +82,19 @@ class Worker:
             items = [Item(hold, stored_message(handed)) for hold, handed in handout.messages]
             for item in items:
                 if not item.hold.lost:
-                    item.renewing = self._state.renewer.keep(item.hold, _losing(item))
+                    item.renewing = self._state.renewer.keep(item.hold, self._losing(item))
             with self._changed:
                 self._queue.add(items)
                 self._changed.notify_all()
             self._pause(handout.pause)
+
+    def _losing(self, item: Item) -> Callable[[str], None]:
+        def lost(reason: str) -> None:
+            with self._changed:
+                item.hold.lost = reason
+                self._changed.notify_all()  # A suspect holds up the others no longer.
+
+        return lost
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -121,19 +129,17 @@ class Worker:
         """Releases what has not begun, and waits for what runs."""
         until = time.monotonic() + self._grace
         with self._changed:
-            left = self._queue.drain()
-        for item in left:
-            if item.hold.lost is None and time.monotonic() < until:
-                self._ledger._run(release(item.hold, until - time.monotonic()))
-            self._state.renewer.drop(item.renewing)
-        with self._changed:
+            waiting = self._queue.drain()
             self._over = True
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: not self._queue.running, max(0.0, until - time.monotonic()))
-
-
-def _losing(item: Item) -> Callable[[str], None]:
-    def lost(reason: str) -> None:
-        item.hold.lost = reason
-
-    return lost
+        for item in waiting:
+            try:
+                if item.hold.lost is None and time.monotonic() < until:
+                    self._ledger._run(release(item.hold, until - time.monotonic()))
+            except BaseException as error:  # The others are released all the same.
+                self._failure = self._failure or error
+            finally:
+                self._state.renewer.drop(item.renewing)
+        with self._changed:
+            left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+            return self._changed.wait_for(lambda: not self._queue.running, left)

@@ -212,7 +212,8 @@ class Ledger:
         for a handler is renewed. At the end those that have not begun are released, and those that run end and settle,
         for at most `grace` seconds. Returns False where one still runs then.
 
-        A message whose lease ran out twice in a row runs alone in this process: it may have killed the earlier ones.
+        While a message runs whose lease ran out twice in a row, no other handler of this call runs: it may have killed
+        the earlier processes. These bounds hold within one call of `work`: a process needs only one.
         Raises `InvalidField` and `Closed` before anything is sent.
         """
         if not callable(handler) or inspect.iscoroutinefunction(handler):

@@ -1,13 +1,18 @@
 //! The inbox: what is refused before it is sent, what a worker asks for, and what becomes of a handout.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::world::{Script, acquired, answer, completed, released};
 use crate::{
-    Advice, Error, Key, Message,
+    Advice, Error, Key, Message, Steer,
     calls::{Failure, Method, message},
     hold::Hold,
     inbox::StoredMessage,
@@ -103,6 +108,52 @@ async fn worker_runs_what_it_is_handed_and_releases_what_waits() {
     assert_eq!(closed, Err(Error::Closed));
 }
 
+/// A handler that ends by the loss of its claim alone, and panics then; or one that ends.
+struct Bursting(bool);
+
+impl Future for Bursting {
+    type Output = Result<(), Steer>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.0 { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+impl Drop for Bursting {
+    fn drop(&mut self) {
+        assert!(!self.0, "while it is dropped");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn handler_that_panics_while_it_is_dropped_frees_its_slot() {
+    let lost = super::world::refused("LEASE_LOST", "RETRY_LATER");
+    let idle =
+        pb::ClaimNextResponse { retry_after: Some(message(Duration::from_secs(60))), messages: Vec::new() };
+    let script = Script::of([handed(&["1"]), lost, handed(&["2"]), completed(), answer(&idle)]);
+    let (begun, mut both) = tokio::sync::mpsc::unbounded_channel();
+    let worker = script.ledger().worker(move |_claim, message: StoredMessage| {
+        begun.send(()).unwrap();
+        Bursting(message.key.id() == "1")
+    });
+    let stop = async move {
+        both.recv().await.unwrap();
+        both.recv().await.unwrap();
+    };
+    let work = worker.run(stop);
+    assert_eq!(tokio::time::timeout(Duration::from_secs(60), work).await.unwrap(), Ok(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_that_panics_ends_the_work_also_with_the_longest_grace() {
+    let idle =
+        pb::ClaimNextResponse { retry_after: Some(message(Duration::from_secs(60))), messages: Vec::new() };
+    let ledger = Script::of([answer(&idle)]).ledger();
+    let worker = ledger.worker(async |_, _| Ok(())).grace(Duration::MAX);
+    let work = worker.run(async { panic!("instead of a stop") });
+    assert_eq!(tokio::time::timeout(Duration::from_secs(30), work).await.unwrap(), Ok(true));
+}
+
 #[test]
 fn only_an_unknown_outcome_is_asked_for_again() {
     assert!(Failure::local("INTERNAL", "").unknown());
@@ -142,6 +193,20 @@ async fn room_is_sized_by_lease_and_handler_time() {
     }
     assert_eq!(WorkQueue::new(4, Duration::from_secs(4)).wait(), Duration::from_secs(1));
     assert_eq!(message(Duration::from_secs(1)).seconds, 1);
+}
+
+#[tokio::test]
+async fn suspect_whose_claim_is_lost_holds_up_no_other() {
+    let mut queue = WorkQueue::new(4, Duration::from_secs(30));
+    queue.add(items(1, &["1"]));
+    assert!(queue.next().is_some());
+    queue.add(items(3, &["2"]));
+    assert!(queue.next().is_none() && queue.room() == 0);
+    queue.suspect().unwrap().loss.send_modify(|loss| loss.reason = Some("LEASE_LOST".into()));
+    assert_eq!(queue.room(), 2);
+    queue.add(items(1, &["3"]));
+    assert_eq!(queue.next().unwrap().message.key, Key::of("shop", "2"));
+    assert_eq!(queue.next().unwrap().message.key, Key::of("shop", "3"));
 }
 
 #[tokio::test]

@@ -88,9 +88,14 @@ class Item:
     hold: Hold
     message: Any
     alone: bool = False
-    """A suspect: nothing else runs in this process meanwhile."""
+    """A suspect: no other handler of this worker runs meanwhile."""
     renewing: Any = None
     """What its driver needs to end the renewals while it waits."""
+
+    @property
+    def holds_up(self) -> bool:
+        """Whether it waits to run alone. A lost claim ends without a handler, so that it may begin next to others."""
+        return self.alone and not self.hold.lost
 
     @property
     def key(self) -> Tuple[str, str]:
@@ -110,7 +115,8 @@ class WorkQueue:
 
     def room(self) -> int:
         """How many messages to ask for now; 0 while enough wait, and while a suspect waits or runs."""
-        if len(self.waiting) >= self.concurrency or any(item.alone for item in [*self.waiting, *self.running.values()]):
+        suspect = any(item.alone for item in self.running.values()) or any(item.holds_up for item in self.waiting)
+        if len(self.waiting) >= self.concurrency or suspect:
             return 0
         # All leases of a handout begin with it: it is at most what half of a lease suffices for.
         ahead = 1 if self._took is None else max(1, min(_AHEAD, int(self.lease / (2 * max(self._took, 0.001)))))
@@ -133,11 +139,12 @@ class WorkQueue:
         if len(self.running) >= self.concurrency or any(item.alone for item in self.running.values()):
             return None
         for item in self.waiting:
-            if item.alone and self.running:
+            if item.holds_up and self.running:
                 return None
             # A handler of an earlier attempt, whose lease was lost, may still run here.
             if item.key not in self.running:
                 self.waiting.remove(item)
+                item.alone = item.holds_up
                 self.running[item.key] = item
                 return item
         return None
