@@ -16,7 +16,7 @@ import java.util.function.BooleanSupplier;
  *
  * <p>At most {@link #concurrency} handlers run at the same time, and never two of one message. A
  * message that waits here for a handler is renewed. A message whose lease ran out twice in a row
- * runs alone in this process: it may have killed the earlier ones.
+ * runs alone within this worker: it may have killed the earlier processes.
  *
  * <p>A worker runs once: make another worker for another run.
  */
