@@ -186,7 +186,7 @@ mod tests {
             ),
             (kept(entry(Received, &[EntryChange::Park])), &["wait", "message", "park"]),
             (kept(expired(&[])), &["the next ClaimNext decides what becomes of it", "message", "redrive"]),
-            (erased(entry(Received, &[EntryChange::Park])), &["only another Store or delivery", "park"]),
+            (erased(entry(Received, &[EntryChange::Park])), &["its message is erased", "park"]),
             (erased(entry(FailedTerminal, &ALL)), &["its message is erased", "redrive", "completed"]),
             (entry(Completed, &[]), &[]),
             // For a server that does not report it no command is suggested.
