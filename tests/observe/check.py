@@ -93,7 +93,10 @@ def main():
         print(table, end="")
         problems += live.doubled_effects_are_alerts(server, fire=["hasty", "zombies"], silent="patient")
         wait_for("the server is healthy again", lambda: subprocess.run(asked, capture_output=True).returncode == 0)
+        policy = [options.binary, "policy", "set", "inbox", "--inbox", "--reason", "drill", "--endpoint", address]
+        subprocess.run(policy, check=True, capture_output=True)
         live.load(ledger)
+        wait_for("the stored message is counted", lambda: "idempotency_ledger_inbox_messages{" in scrape.text(observed))
         text = scrape.text(observed)
         problems += live.linted(text) + live.linted(scrape.text(other.observed))
         problems += live.names_exist(scrape.series(text) | scrape.series(scrape.text(other.observed)))

@@ -118,6 +118,7 @@ def named_other(labels, fired=None):
     return [(series(alerts.CLAIMS, labels, grown((60, 0), (LAST, 1))), 71, series(alerts.CLAIMS, labels, f"0x{LAST}"), fired)]
 
 
+INBOX = series("idempotency_ledger_inbox_messages", f'{C},kind="due",{A}', f"0x{LAST}")
 RELEASES = "idempotency_ledger_releases_in_a_row"
 # The alert; its edges: series, the first minute at which they fire, and series that do not fire then.
 EDGES = {
@@ -131,6 +132,11 @@ EDGES = {
     "OldestClaimable": held("entries_oldest_seconds", 3_601, 3_600, 15, f'{C},kind="claimable"'),
     "StaleLeases": held("entries_oldest_seconds", 901, 900, 2, f'{C},kind="expired"'),
     "Parked": held("entries", 1, 0, 5, f'{C},state="parked",{A}'),
+    "InboxOldestDue": held("inbox_oldest_due_seconds", 901, 900, 5, C),
+    "InboxBacklog": held("inbox_messages", 100_001, 100_000, 5, f'{C},kind="due"'),
+    "InboxMessageGivenUp": [(fires | INBOX, at, calm | INBOX) for fires, at, calm in
+                            first_or_new("idempotency_ledger_attempts_failed_total", f'{C},kind="terminal",{A}')],
+    "InboxFull": first("idempotency_ledger_inbox_stores_total", f'outcome="backlog_full",{A}'),
     "TerminalFailures": first("idempotency_ledger_attempts_failed_total", f'{C},kind="terminal",{A}'),
     "EntriesNotCounted": [(series("idempotency_ledger_entries_counted_timestamp_seconds", A, f"2745x{LAST}"), 66,
                           series("idempotency_ledger_entries_counted_timestamp_seconds", A, f"2770x{LAST}"))],

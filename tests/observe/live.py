@@ -64,7 +64,8 @@ def doubled_effects_are_alerts(address, fire, silent):
 
 
 def load(ledger):
-    """A little of everything, batches included."""
+    """A little of everything, batches and a stored message included."""
+    ledger.Store(pb.StoreRequest(key=pb.EntryKey(consumer="inbox", source="live", id="1"), message=pb.Message(payload=b"1")), timeout=5)
     for number in range(20):
         message = pb.EntryKey(consumer="load", source="live", id=str(number))
         claim = pb.ClaimRequest(key=message, claim_id=str(uuid.uuid4()), event_type="order.paid")
