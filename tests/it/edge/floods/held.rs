@@ -8,19 +8,21 @@ use idempotency_ledger::proto;
 use prost::Message as _;
 use tokio::task::JoinSet;
 
-use super::tenants::{Deaf, Tenants, gauge};
+use super::tenants::{Asked, Deaf, Tenants, gauge};
 use super::{Healthy, SMALL, beside};
 use crate::edge::Edge;
 use crate::edge::frames::message;
 use crate::harness::details::{acquired, claim, key};
 use crate::harness::postgres::free_port;
-use crate::harness::timer::Timer;
+use crate::harness::timer::{Timer, within};
 use crate::identity::by;
 use crate::proof::run::Run;
 
 /// How long a message or an answer may wait in these runs.
 const STALL_MAX: &str = "2s";
-/// Within which all of them are over.
+/// How long a server may take to begin all answers of a flood. It is slow on a busy machine, and this is no bound on it.
+const BEGUN_WITHIN: Duration = Duration::from_secs(180);
+/// Within which all of them are over, from the instant at which the last of them was begun.
 const OVER_WITHIN: Duration = Duration::from_secs(10);
 const LEDGER: &str = "idempotency.ledger.v1.LedgerService";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
@@ -32,6 +34,12 @@ async fn observed(settings: &[&str]) -> (Edge, String) {
         Edge::start(&[&["--observe-listen", &observe, "--stall-max", STALL_MAX][..], settings].concat())
             .await;
     (edge, observe)
+}
+
+/// Waits until each call has the head of its answer, or was reset. Clients keep what they have, and read no more of it.
+async fn all_are_begun(calls: Vec<Asked>) -> Vec<Option<impl Sized>> {
+    let begun = futures_util::future::join_all(calls.into_iter().map(Asked::head));
+    within(BEGUN_WITHIN, "answers begin", begun).await
 }
 
 /// Waits until streams were reset, and no byte of an answer is held any more, while all clients are connected.
@@ -125,16 +133,16 @@ async fn answers_to_strangers_that_are_not_read_end() {
     let healthy = Healthy::of(&edge);
     let connections = run.size.min(2_000) * 2 / 3;
     let flood = async {
-        let mut deaf = Vec::new();
+        let (mut deaf, mut asked) = (Vec::new(), Vec::new());
         for _ in 0..connections {
             let mut one = Deaf::connect(&edge, 0).await;
-            let mut asked = Vec::new();
             for _ in 0..250 {
                 let Some(call) = one.ask(REFLECTION, "", asks_of_reflection(), false).await else { break };
                 asked.push(call);
             }
-            deaf.push((one, asked));
+            deaf.push(one);
         }
+        let _unread = all_are_begun(asked).await;
         is_over(&edge, &observe).await;
         deaf.len()
     };
@@ -161,11 +169,10 @@ async fn answers_to_a_principal_that_are_not_read_end() {
     client.complete(by(&hostile[0], complete)).await.unwrap();
     let connections = run.size.min(2_000) * 2 / 3;
     let flood = async {
-        let mut deaf = Vec::new();
+        let (mut deaf, mut asked) = (Vec::new(), Vec::new());
         for number in 0..u32::try_from(connections).unwrap() {
             // With a window of one byte HTTP/2 has all of a small answer, and its stream can be reset no more.
             let mut one = Deaf::connect(&edge, number % 2).await;
-            let mut asked = Vec::new();
             for _ in 0..100 {
                 let body = message(&claim("hostile0", "1"));
                 let Some(call) = one.ask(&format!("{LEDGER}/Claim"), &hostile[0], body, true).await else {
@@ -173,8 +180,9 @@ async fn answers_to_a_principal_that_are_not_read_end() {
                 };
                 asked.push(call);
             }
-            deaf.push((one, asked));
+            deaf.push(one);
         }
+        let _unread = all_are_begun(asked).await;
         is_over(&edge, &observe).await;
         deaf.len()
     };
