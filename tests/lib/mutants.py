@@ -2922,6 +2922,12 @@ MUTANTS = [
     Mutant("NI38", "a page of a list of kept messages reads no further than its size", "queries::stored", [
         ("src/store/query.rs", "        || message_state.is_some()\n", "        || message_state.is_some_and(|_| false)\n"),
     ]),
+    Mutant("RC19", "a doubled effect whose outcome is unknown raises no alert", "reconcile::faults", [
+        ("src/ledger/operators/reconcile.rs", "            Err(unknown) => {\n                work.alert(&outcomes);\n", "            Err(unknown) => {\n"),
+    ]),
+    Mutant("IN66", "a summary fails whose messages cannot be counted", "queries::stored", [
+        ("src/rpc/admin/summary.rs", "SUMMARY_MAX + 1).await.ok()?;", "SUMMARY_MAX + 1).await.expect(\"a count\");"),
+    ]),
     Mutant("NI31", "an unknown action of the audit is answered with no event", "operators::audit_filters", [
         ("src/rpc/admin/audit.rs", "if !audit_action::ALL.contains(&action.as_str()) {", "if action.is_empty() {"),
     ]),

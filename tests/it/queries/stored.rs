@@ -1,17 +1,50 @@
 //! Entries by what the ledger keeps of their message.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::proto::{
     EntryFilter, EntryState, GetEntryRequest, MessageState, RedriveEntriesRequest, RedriveEntryRequest,
+    SummarizeEntriesRequest,
 };
 
 use super::{Made, ask, ids, make};
 use crate::harness::details::{fields, key};
+use crate::harness::faulty::{FaultyStore, Plan};
 use crate::harness::on_both_stores;
-use crate::harness::server::Kind;
-use crate::inbox::{message, next, server as with_inbox};
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
+use crate::inbox::{inbox, message, next, server as with_inbox};
 
-on_both_stores!(entries_are_found_by_what_is_kept_of_their_message);
+on_both_stores!(
+    entries_are_found_by_what_is_kept_of_their_message,
+    summary_whose_count_of_messages_fails_has_the_states,
+);
+
+/// The states of entries are what an operator looks for while a store is in trouble.
+async fn summary_whose_count_of_messages_fails_has_the_states(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let mut server = TestServer::on(at, Setup::default().with("c", inbox())).await;
+    server.client.store(message("1")).await.unwrap();
+    for (no_due_counts, expected) in [(false, Some(1)), (true, None), (false, Some(1))] {
+        plan.no_due_counts.store(no_due_counts, Ordering::SeqCst);
+        for consumer in ["", "c"] {
+            let request = SummarizeEntriesRequest { consumer: consumer.into(), ..Default::default() };
+            let found = server.admin.summarize_entries(request).await.unwrap().into_inner().consumers;
+            assert_eq!(
+                found.iter().map(|one| &*one.consumer).collect::<Vec<_>>(),
+                ["c"],
+                "asked for {consumer:?}"
+            );
+            let states: Vec<_> = found[0].states.iter().map(|of| (of.state(), of.count)).collect();
+            assert_eq!(states, [(EntryState::Received, 1)], "asked for {consumer:?}");
+            assert_eq!(found[0].inbox.map(|inbox| inbox.due), expected, "asked for {consumer:?}");
+        }
+    }
+    server.stop().await;
+}
 
 async fn entries_are_found_by_what_is_kept_of_their_message(kind: Kind) {
     let mut server = with_inbox(kind).await;

@@ -16,6 +16,7 @@ use crate::harness::server::{Kind, Served, Setup, TestServer, TestStore, replica
 on_both_stores!(
     a_second_try_answers_what_the_first_one_has_done,
     a_request_that_is_repeated_after_an_unknown_outcome_is_known,
+    doubled_effect_whose_outcome_is_unknown_is_alerted_once,
     a_wrong_clock_refuses_the_whole_request,
     requests_that_race_bring_an_effect_in_once,
 );
@@ -67,6 +68,22 @@ async fn a_request_that_is_repeated_after_an_unknown_outcome_is_known(kind: Kind
     let refused = answered(&server, request(vec![row("3", EffectEvidence::Guard)])).await.unwrap_err();
     assert_eq!(refusal(&refused).reason, "OUTCOME_UNKNOWN");
     assert_eq!(reconciled(&server, row("3", EffectEvidence::Guard)).await, ReconcileOutcome::Completed);
+    server.stop().await;
+}
+
+/// The repeat is answered KNOWN, without an alert: so the alert must not wait for a certain outcome.
+async fn doubled_effect_whose_outcome_is_unknown_is_alerted_once(kind: Kind) {
+    let (server, plan) = faulty(kind).await;
+    let first = row("1", EffectEvidence::Spool);
+    assert_eq!(reconciled(&server, first.clone()).await, ReconcileOutcome::Completed);
+    let second = proto::ReconcileRow { at: super::instant(super::AT + Span(7)), ..first };
+    plan.next([Inject::LostRequest, Inject::LostAnswer]);
+    let refused = answered(&server, request(vec![second.clone()])).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "OUTCOME_UNKNOWN");
+    let series = "idempotency_ledger_doubled_effects_total{consumer=\"c\"}";
+    assert_eq!(server.metric(series), Some(1.0));
+    assert_eq!(reconciled(&server, second).await, ReconcileOutcome::Known);
+    assert_eq!(server.metric(series), Some(1.0));
     server.stop().await;
 }
 

@@ -43,6 +43,9 @@ impl Inbox for FaultySession {
     }
 
     async fn count_due(&mut self, consumer: &str, most: i64) -> Result<DueCounts, StoreError> {
+        if self.plan.no_due_counts.load(Ordering::SeqCst) {
+            return Err(refused());
+        }
         self.inner.inbox().count_due(consumer, most).await
     }
 

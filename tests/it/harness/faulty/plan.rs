@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) loads: AtomicUsize,
     /// Every reading of the policies is refused.
     pub(crate) no_policies: AtomicBool,
+    /// Every count of messages that are due is refused.
+    pub(crate) no_due_counts: AtomicBool,
     /// The next reading of all policies says that it has read them, and waits.
     pub(super) slow_reading: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
     /// With how many sessions the ledger works.
@@ -53,6 +55,7 @@ impl Default for Plan {
             writes: AtomicUsize::new(0),
             loads: AtomicUsize::new(0),
             no_policies: AtomicBool::new(false),
+            no_due_counts: AtomicBool::new(false),
             slow_reading: Mutex::default(),
             sessions: AtomicUsize::new(1),
             no_sessions: AtomicBool::new(false),
