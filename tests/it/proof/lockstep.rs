@@ -40,6 +40,14 @@ const YOUNG: i64 = 60_000_000;
 
 type Admin = AdminServiceClient<tonic::transport::Channel>;
 
+/// How a call was sent.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// Its claim_id was in the batch before.
+    twice: bool,
+    waited: bool,
+}
+
 /// One sequence: two keys of one consumer.
 struct Lane {
     random: Random,
@@ -228,10 +236,12 @@ impl Lane {
                 ops.push((at, op));
             }
         }
+        let mut waited = false;
         let answers = if let [(at, op)] = &ops[..] {
             // Longer than a look counts as fresh: the answer is that of a look when the wait is over.
             let wait = prost_types::Duration { seconds: 0, nanos: 150_000_000 };
             let wait = (self.random.below(WAITS_ONE_IN) == 0).then_some(wait);
+            waited = wait.is_some();
             vec![wire::call(&mut client, &self.keys[*at], op, wait).await]
         } else {
             let named: Vec<_> = ops.iter().map(|(at, op)| (self.keys[*at].clone(), op.clone())).collect();
@@ -240,7 +250,8 @@ impl Lane {
         let mut ids = HashSet::new();
         for ((at, op), answer) in ops.iter().zip(&answers) {
             let twice = matches!(op, Op::Claim { who, .. } if !ids.insert(who.0));
-            self.check(*at, op, answer, twice && ops.len() > 1, now)?;
+            let asked = Asked { twice: twice && ops.len() > 1, waited };
+            self.check(*at, op, answer, asked, now)?;
         }
         Ok(count)
     }
@@ -321,13 +332,13 @@ impl Lane {
         Ok(3)
     }
 
-    fn check(&mut self, at: usize, op: &Op, answer: &Answer, twice: bool, now: i64) -> Result<(), String> {
+    fn check(&mut self, at: usize, op: &Op, answer: &Answer, asked: Asked, now: i64) -> Result<(), String> {
         let choice = match answer.said(None) {
             Said::Acquired { token, .. } => token,
             _ => 0,
         };
         let world = World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice };
-        let (expected, after) = if twice {
+        let (expected, after) = if asked.twice {
             (Said::Error { reason: "INVALID_FIELD".into(), state: None }, self.rows[at].clone())
         } else {
             spec::step(self.rows[at].as_ref(), op, &world)
@@ -338,7 +349,10 @@ impl Lane {
             | Said::Error { state: Some(state @ State::Parked(_)), .. } => Some(*state),
             _ => None,
         };
-        let said = answer.said(parked);
+        let mut said = answer.said(parked);
+        if asked.waited {
+            said.count_again(&expected);
+        }
         let advice = spec::advice(&expected, after.as_ref()).map(str::to_owned);
         self.log.push(format!("at {now} key {at} {op:?}\n  said: {said:?}\n  spec: {expected:?}"));
         if said != expected {

@@ -15,6 +15,7 @@ mod lockstep;
 mod model;
 mod poison;
 mod reconciled;
+mod recounted;
 mod reported;
 mod rows;
 pub(crate) mod run;

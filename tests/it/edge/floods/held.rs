@@ -20,7 +20,7 @@ use crate::proof::run::Run;
 
 /// How long a message or an answer may wait in these runs.
 const STALL_MAX: &str = "2s";
-/// How long a server may take to begin all answers of a flood. It is slow on a busy machine, and this is no bound on it.
+/// How long a server may take to begin all answers of a flood. A busy machine is slow, so this only ends a run that hangs.
 const BEGUN_WITHIN: Duration = Duration::from_secs(180);
 /// Within which all of them are over, from the instant at which the last of them was begun.
 const OVER_WITHIN: Duration = Duration::from_secs(10);
