@@ -90,6 +90,45 @@ func handed(attempt int32, ids ...string) *ledgerv1.ClaimNextResponse {
 	return answer
 }
 
+func TestHandoutAfterAWaitBeyondItsLeaseIsRenewedConcurrently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []*ledgerv1.ClaimNextResponse{handed(1, "1", "2", "3")}
+		f := &fake{}
+		f.next = func(_ context.Context, request *ledgerv1.ClaimNextRequest) (*ledgerv1.ClaimNextResponse, error) {
+			if len(answers) == 0 {
+				time.Sleep(request.GetWait().AsDuration())
+				return &ledgerv1.ClaimNextResponse{}, nil
+			}
+			time.Sleep(31 * time.Second) // Each message has a lease of 30 s from before the call.
+			answer := answers[0]
+			answers = nil
+			return answer, nil
+		}
+		f.renew = func(context.Context, *ledgerv1.RenewRequest) (*ledgerv1.RenewResponse, error) {
+			time.Sleep(time.Second)
+			return &ledgerv1.RenewResponse{Lease: durationpb.New(30 * time.Second)}, nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		work, began := time.Now(), make(chan time.Duration, 3)
+		ended := make(chan error)
+		go func() {
+			ended <- Work(ctx, f.client(t, Options{}), func(context.Context, *Claim, StoredMessage) (None, error) {
+				began <- time.Since(work)
+				return None{}, nil
+			}, WorkOptions{Concurrency: 3})
+		}()
+		for range 3 {
+			if after := <-began; after < 31*time.Second || after > 33*time.Second {
+				t.Errorf("a handler began after %v", after)
+			}
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestWorkRunsWhatItIsHandedAndReleasesWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []*ledgerv1.ClaimNextResponse{handed(1, "1", "2", "3"), {RetryAfter: durationpb.New(time.Second)}}

@@ -173,12 +173,7 @@ func (w *worker) item(claim *ledgerv1.ClaimRequest, handed *ledgerv1.Handed, sen
 	w.ledger.inflight.enter(true)
 	ctx, end := w.ledger.telemetry.delivery(w.base)
 	h := newHold(ctx, w.ledger, claim, handed.GetAcquired(), sent)
-	// A wait that is longer than the lease leaves nothing of it, by this process's clock.
-	if h.madeSure() {
-		h.keep()
-	} else {
-		h.lost = h.over()
-	}
+	h.keep() // By this process's clock a long wait may have used up the lease: then it is renewed immediately.
 	return &workItem{hold: h, message: storedMessage(handed), ended: func(found outcome) {
 		end(found)
 		w.ledger.report.outcome(found)

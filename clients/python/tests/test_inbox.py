@@ -10,6 +10,7 @@ from confluent_kafka import Message as KafkaMessage
 from world import HOP, Play, granted, ours
 
 from idempotency_ledger import Advice, Fingerprint, InvalidField, Key, Ledger, Message, Outcome, StoredMessage
+from idempotency_ledger._core.delivery import admitted
 from idempotency_ledger._core.holds import Hold
 from idempotency_ledger._core.inbox import Handout, Item, WorkQueue, store, take
 from idempotency_ledger._core.steps import duration
@@ -122,12 +123,22 @@ def test_lost_answer_of_claim_next_is_asked_for_again_with_its_claim_id() -> Non
     assert options().next_request(3, 5).claim_id != options().next_request(3, 5).claim_id
 
 
-def test_handout_after_a_wait_beyond_its_lease_is_renewed_first() -> None:
-    play = Play(pb.ClaimNextResponse(messages=[handed("1", 2.0)]), pb.RenewResponse(lease=duration(2)), takes=3.0)
-    play.takes = 3.0
-    [(hold, _)] = taken(play, options().next_request(1, 5)).messages
-    assert play.methods == ["ClaimNext", "Renew"]
-    assert hold.lost == "LEASE_OVER"  # The Renew took longer than the lease as well.
+@pytest.mark.parametrize(
+    ("takes", "begins"), [pytest.param(0.0, True, id="in_time"), pytest.param(3.0, False, id="longer_than_the_lease")]
+)
+def test_handout_after_a_wait_beyond_its_lease_is_renewed_message_by_message(takes: float, begins: bool) -> None:
+    """`take` sends no Renew: each message is renewed by its own handler, none waits for those of the others."""
+    play = Play(pb.ClaimNextResponse(messages=[handed("1", 2.0), handed("2", 2.0)]), takes=3.0)
+    messages = taken(play, options().next_request(2, 5)).messages
+    assert play.methods == ["ClaimNext"]
+    play.takes = takes
+    play.script = [pb.RenewResponse(lease=duration(2)), *([] if begins else [pb.ReleaseResponse()])] * 2
+    for hold, _ in messages:
+        assert hold.lost is None
+        assert hold.over() == "LEASE_OVER"
+        found = play.run(admitted(hold, lambda: False))
+        assert (found is hold) == begins
+    assert play.methods[:2] == ["ClaimNext", "Renew"]
 
 
 def items(play: Play, *ids: str, attempt: int = 1, effect_unknown: bool = False, lease: float = 30.0) -> List[Item]:

@@ -185,7 +185,7 @@ where
             // It is not cut: the outcome of a call that is cancelled would be unknown, and its messages held by their leases.
             let called = repeated(&*self.inner.transport, Method::ClaimNext, &request, budget, timeout).await;
             let pause = match called {
-                Ok((answer, sent)) => self.arrived(&request, answer, sent).await,
+                Ok((answer, sent)) => self.arrived(&request, answer, sent),
                 Err(failure) => {
                     // The identical request, with its claim_id, finds what it was handed out.
                     again = failure.unknown().then_some(request);
@@ -216,7 +216,7 @@ where
     }
 
     /// Begins what was handed out. Returns how long to wait before the next call.
-    async fn arrived(
+    fn arrived(
         self: &Arc<Self>,
         request: &pb::ClaimNextRequest,
         answer: pb::ClaimNextResponse,
@@ -224,7 +224,7 @@ where
     ) -> Duration {
         let mut items = Vec::new();
         for handed in answer.messages {
-            if let Some(item) = self.item(request, handed, sent).await {
+            if let Some(item) = self.item(request, handed, sent) {
                 items.push(item);
             }
         }
@@ -237,7 +237,7 @@ where
     }
 
     /// A message of a handout, which is renewed from now on.
-    async fn item(&self, request: &pb::ClaimNextRequest, handed: pb::Handed, sent: Instant) -> Option<Item> {
+    fn item(&self, request: &pb::ClaimNextRequest, handed: pb::Handed, sent: Instant) -> Option<Item> {
         let (key, message) = (handed.key?, handed.message.unwrap_or_default());
         let claim = pb::ClaimRequest {
             key: Some(key.clone()),
@@ -246,17 +246,13 @@ where
             ..pb::ClaimRequest::default()
         };
         let hold = Arc::new(Hold::new(Arc::clone(&self.inner.transport), claim, handed.acquired?, sent));
-        // A wait that is longer than the lease leaves nothing of it, by this process's clock.
-        let sure = hold.made_sure().await;
-        if !sure {
-            hold.loss.send_modify(|loss| loss.reason = Some("LEASE_OVER".into()));
-        }
         let message = StoredMessage {
             key: Key::of(key.source, key.id),
             message: message.into(),
             stored_at: handed.stored_at.and_then(|at| at.try_into().ok()),
         };
-        let renewed = (sure.then(|| Keeping::begin(&hold)), self.inner.inflight.join());
+        // By this process's clock a long wait may have used up the lease: then it is renewed immediately.
+        let renewed = (Some(Keeping::begin(&hold)), self.inner.inflight.join());
         Some(Item { hold, message, parent: Parent::current(), held: renewed })
     }
 

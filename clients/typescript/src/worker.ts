@@ -89,8 +89,8 @@ export class Worker {
         const lost = new AbortController();
         // A suspect that is lost does not keep the others waiting any more.
         lost.signal.addEventListener('abort', this.#wake, { once: true });
-        const renewal = hold.lost === undefined ? this.client.kept(hold, lost) : Promise.resolve();
-        return { hold, lost, renewal, message: storedOf(handed) };
+        // By this process's clock a long wait may have used up the lease: then it is renewed immediately.
+        return { hold, lost, renewal: this.client.kept(hold, lost), message: storedOf(handed) };
       }),
     );
     this.#begin();

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import type { Message as Delivered, SQSClient } from '@aws-sdk/client-sqs';
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { STORE, SqsConsumer } from '../src/brokers/sqs.js';
+import { admitted } from '../src/core/delivery.js';
 import { store, take } from '../src/core/inbox.js';
 import { type Item, WorkQueue } from '../src/core/queue.js';
 import { durationOf } from '../src/core/world.js';
@@ -112,13 +113,17 @@ const handed = (id: string, more = {}) => ({
   acquired: { token: 7n, attempt: 1, lease: durationOf(30_000), ...more },
 });
 
-test('handout_after_a_wait_beyond_its_lease_is_renewed_first', async () => {
+test('handout_after_a_wait_beyond_its_lease_is_renewed_by_its_handler', async () => {
   const late = { lease: durationOf(2_000) };
   const answer = encoded(ClaimNextResponseSchema, { messages: [handed('1', late)] }, 3_000);
   const world = new FakeWorld([answer, renewed(2_000)]);
   const { messages } = await take(world, create(ClaimNextRequestSchema));
+  // No message waits for the Renew of another one before its handler may begin.
+  assert.deepEqual(world.methods(), ['ClaimNext']);
+  const hold = messages[0]?.hold;
+  assert.ok(hold && hold.lost === undefined && hold.over() === 'LEASE_OVER');
+  assert.equal(await admitted(hold, () => false, false), hold);
   assert.deepEqual(world.methods(), ['ClaimNext', 'Renew']);
-  assert.equal(messages[0]?.hold.over(), undefined);
 });
 
 function items(ids: string[], more = {}): Item[] {

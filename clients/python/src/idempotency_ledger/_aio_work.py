@@ -78,8 +78,7 @@ class AsyncWorker:
                 self._ledger._report.outcome(handout.refused)
             items = [Item(hold, stored_message(handed)) for hold, handed in handout.messages]
             for item in items:
-                if not item.hold.lost:
-                    item.renewing = asyncio.ensure_future(self._renewed(item))
+                item.renewing = asyncio.ensure_future(self._renewed(item))
             self._queue.add(items)
             self._begin()
             until = time.monotonic() + handout.pause

@@ -80,12 +80,13 @@ class Worker:
             if handout.refused is not None:
                 self._ledger._report.outcome(handout.refused)
             items = [Item(hold, stored_message(handed)) for hold, handed in handout.messages]
-            for item in items:
-                if not item.hold.lost:
+            try:
+                for item in items:
                     item.renewing = self._state.renewer.keep(item.hold, self._losing(item))
-            with self._changed:
-                self._queue.add(items)
-                self._changed.notify_all()
+            finally:  # Also where no thread can be started: what is in the queue is released.
+                with self._changed:
+                    self._queue.add(items)
+                    self._changed.notify_all()
             self._pause(handout.pause)
 
     def _losing(self, item: Item) -> Callable[[str], None]:

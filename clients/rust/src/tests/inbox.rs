@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::world::{Script, acquired, answer, completed, released};
+use super::world::{Reply, Script, acquired, answer, completed, released, renewed};
 use crate::{
     Advice, Error, Key, Message, Steer,
     calls::{Failure, Method, message},
@@ -22,7 +22,7 @@ use crate::{
     telemetry::Parent,
 };
 
-fn stored(advice: pb::Advice, verdict: Option<pb::store_response::Verdict>) -> super::world::Reply {
+fn stored(advice: pb::Advice, verdict: Option<pb::store_response::Verdict>) -> Reply {
     answer(&pb::StoreResponse { advice: advice as i32, retry_after: None, verdict })
 }
 
@@ -77,7 +77,13 @@ async fn verdict_of_store_becomes_an_outcome() {
     }
 }
 
-fn handed(ids: &[&str]) -> super::world::Reply {
+fn handed(ids: &[&str]) -> Reply {
+    handed_for(30, ids)
+}
+
+/// A handout with leases of this many seconds.
+fn handed_for(lease: u64, ids: &[&str]) -> Reply {
+    let acquired = || pb::Acquired { lease: Some(message(Duration::from_secs(lease))), ..acquired() };
     let each = |id: &&str| pb::Handed {
         key: Some(pb::EntryKey { source: "shop".into(), id: (*id).into(), ..pb::EntryKey::default() }),
         acquired: Some(acquired()),
@@ -85,6 +91,30 @@ fn handed(ids: &[&str]) -> super::world::Reply {
         stored_at: None,
     };
     answer(&pb::ClaimNextResponse { messages: ids.iter().map(each).collect(), retry_after: None })
+}
+
+/// Each of three messages is renewed by its own handler: none waits for the renewals of the others.
+#[tokio::test(start_paused = true)]
+async fn handout_after_a_wait_beyond_its_lease_is_renewed_concurrently() {
+    let after = |seconds, reply| Reply::After(Duration::from_secs(seconds), Box::new(reply));
+    let late = after(3, handed_for(2, &["1", "2", "3"]));
+    // From its renewal and from its handler.
+    let renewals = (0..6).map(|_| after(1, renewed(30)));
+    let script = Script::of([late].into_iter().chain(renewals).chain((0..3).map(|_| completed())));
+    let ledger = script.ledger();
+    let (began, stop) = (Instant::now(), tokio_util::sync::CancellationToken::new());
+    let (handlers, stopping) = (Arc::new(std::sync::Mutex::new(Vec::new())), stop.clone());
+    let times = Arc::clone(&handlers);
+    let worker = ledger.worker(move |_claim, _message| {
+        let mut times = times.lock().unwrap();
+        times.push(began.elapsed());
+        if times.len() == 3 {
+            stop.cancel();
+        }
+        async { Ok(()) }
+    });
+    assert!(worker.concurrency(3).run(async move { stopping.cancelled().await }).await.unwrap());
+    assert!(handlers.lock().unwrap().iter().all(|after| *after <= Duration::from_secs(4)), "{handlers:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,10 +60,6 @@ export async function take(world: World, request: ClaimNextRequest): Promise<Han
     if (request.lease) claim.lease = request.lease;
     return [{ hold: new Hold(world, claim, acquired, sent), handed }];
   });
-  for (const { hold } of messages) {
-    // A wait that is longer than the lease leaves nothing of it, by this process's clock.
-    if (!(await hold.madeSure())) hold.lost = hold.over();
-  }
   const pause = messages.length > 0 ? 0 : Math.max(milliseconds(answer.retryAfter), SHORTEST_DELAY);
   return { messages, pause, again: false };
 }

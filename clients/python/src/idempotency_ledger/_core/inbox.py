@@ -67,11 +67,8 @@ def take(world: World, request: pb.ClaimNextRequest) -> Steps[Handout]:
         claim = pb.ClaimRequest(key=handed.key, event_type=handed.message.event_type)
         if request.HasField("lease"):
             claim.lease.CopyFrom(request.lease)
-        hold = Hold(world, claim, handed.acquired, sent)
-        # A wait that is longer than the lease leaves nothing of it, by this process's clock.
-        if not (yield from hold.made_sure()):
-            hold.lost = hold.over()
-        holds.append((hold, handed))
+        # By this process's clock a long wait may have used up the lease: its driver sends a Renew immediately.
+        holds.append((Hold(world, claim, handed.acquired, sent), handed))
     return Handout(holds, 0.0 if holds else max(seconds(answer.retry_after), _SHORTEST_PAUSE))
 
 

@@ -110,10 +110,6 @@ final class Inbox {
       claim.setLease(request.getLease());
     }
     Hold hold = new Hold(world, transport, claim.build(), handed.getAcquired(), sent);
-    // A wait that is longer than the lease leaves nothing of it, by this process's clock.
-    if (!hold.madeSure()) {
-      hold.lost(hold.over());
-    }
     Key key = Key.of(handed.getKey().getSource(), handed.getKey().getId());
     Instant storedAt =
         Instant.ofEpochSecond(handed.getStoredAt().getSeconds(), handed.getStoredAt().getNanos());

@@ -351,9 +351,9 @@ public final class Ledger implements AutoCloseable {
     Settings settings = new Settings(unexpected, interruptLost, false);
     Claim claim = new Claim(item.hold(), null, settings, done -> {});
     Renewal renewal = new Renewal(item.hold(), Timer.shared(), claim::lost);
-    if (item.hold().lost() == null) {
-      renewal.start();
-    }
+    // By this process's clock a long wait may have used up the lease: then it is renewed
+    // immediately.
+    renewal.start();
     return new WorkQueue.Item(claim, renewal, item.message());
   }
 

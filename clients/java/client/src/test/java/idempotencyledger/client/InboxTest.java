@@ -77,13 +77,19 @@ class InboxTest {
   }
 
   @Test
-  void handout_after_a_wait_beyond_its_lease_is_renewed_first() {
+  void handout_after_a_wait_beyond_its_lease_is_renewed_by_its_handler() {
     Handed.Builder handed = Handed.newBuilder().setAcquired(FakeWorld.grant());
     handed.getKeyBuilder().setConsumer("c").setSource("s").setId("1");
     fake.answerAfter(31, ClaimNextResponse.newBuilder().addMessages(handed).build());
-    fake.answer(RenewResponse.newBuilder().setLease(FakeWorld.proto(30)).build());
     Handout handout = Inbox.take(fake.world(), fake, ClaimNextRequest.getDefaultInstance());
-    assertNull(handout.items().get(0).hold().over());
+    // No message waits for the Renew of another one before its handler may begin.
+    assertEquals(List.of("ClaimNext"), fake.methods());
+    Hold hold = handout.items().get(0).hold();
+    assertNull(hold.lost());
+    assertEquals(Hold.LEASE_OVER, hold.over());
+    fake.answer(RenewResponse.newBuilder().setLease(FakeWorld.proto(30)).build());
+    assertEquals(hold, Course.admitted(hold, () -> false, false).hold());
+    assertEquals(List.of("ClaimNext", "Renew"), fake.methods());
     fake.answer(FakeWorld.refusal("CLAIM_CLOSED"));
     assertFalse(Inbox.take(fake.world(), fake, ClaimNextRequest.getDefaultInstance()).again());
   }
