@@ -4,36 +4,30 @@
     python tests/brokers/tutorial.py --language java
     python tests/brokers/tutorial.py --bugs      seeds each bug of BUGS into the page, and sees it fail
 
-A block that follows `<!-- file: NAME -->` is a file, one that follows `<!-- run: NAME -->` is run by bash, and must print the text
-that follows it. The package is that of this tree, as a user would have installed it: `mvn` prints the class path to it, and `timeout`
-stops a consumer once its group has committed all messages, since a fixed time is too short for some machines and too long for others.
+What a block is: tests/brokers/page.py. `mvn` prints the class path of this tree's package to the page, and `timeout` stops a
+consumer once its group has committed all messages.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "python")]
+import page as pages  # noqa: E402
+from page import Bug  # noqa: E402
 from running import Running  # noqa: E402
 from servers import Kafka  # noqa: E402
 
 PAGE = ROOT / "docs" / "tutorial-kafka.md"
-BLOCK = re.compile(
-    r"<!-- (file|run): ([^:\n]+?)(?:: exit code (\d+))? -->\n```(?:python|java|xml|sh)\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.S)
-FENCE = re.compile(r"^```(?:python|java|xml|sh)$", re.M)
 LANGUAGES = ("python", "java")
-MOST = 180  # seconds that a command may take
 MESSAGES = 3
 # What must stand in the commands of each language: without them the page would show something else.
 STEPS = ["send", "twice, killed", "twice, again", "once, killed", "once, again", "once, all again"]
@@ -43,24 +37,6 @@ MVN = """#!/bin/sh
 [ "$*" = "-q dependency:build-classpath -Dmdep.outputFile=classpath" ] || { echo "mvn $*: not a command of the page" >&2; exit 1; }
 cat CLASSPATH >classpath
 """
-PYTHON = """#!/bin/sh
-exec INTERPRETER "$@"
-"""
-TIMEOUT = """#!/bin/sh
-exec INTERPRETER PROGRAM --timeout "$@"
-"""
-
-
-@dataclass(frozen=True)
-class Bug:
-    """A change of the page that one of its outputs must show."""
-
-    language: str
-    bug: str
-    old: str
-    new: str
-
-
 BUGS = [
     Bug("python", "the provider is not given the key", "decode(), claim.idempotency_key)", "decode())"),
     Bug("python", "the charge is made before the claim", '"orders", pay, consumer=group).run(stop)',
@@ -102,43 +78,22 @@ def section(page: str, language: str) -> str:
     return page.split(heading)[1].split("\n## ")[0]
 
 
-def blocks(part: str) -> list[tuple[str, str, int, str, str | None]]:
-    """Each block: kind, name, exit code, text, and what it prints if the page shows it."""
-    found = [(kind, name, int(code or 0), text, printed or None) for kind, name, code, text, printed in BLOCK.findall(part)]
-    assert len(found) == len(FENCE.findall(part)), "a block of code is neither a file nor run"
-    names = [name for kind, name, *_ in found if kind == "run"]
-    assert names == STEPS, f"the commands are {names}, and must be {STEPS}"
-    shown = [name for kind, name, _, _, printed in found if kind == "run" and printed]
-    assert shown == STEPS, "the page shows what each command prints"
-    return found
-
-
 def installed(running: Running, language: str, address: str, kafka: Kafka) -> tuple[pathlib.Path, dict[str, str]]:
     """An empty folder, and the environment of a user's shell in which the package is installed."""
-    folder, shims = running.path / "user", running.path / "shims"
-    folder.mkdir()
-    shims.mkdir()
+    shims = {}
+    package = ROOT / "clients" / "java"
     if language == "java":
-        package = ROOT / "clients" / "java"
         subprocess.run([HERE / "consumers" / "java" / "build", package], check=True)
-        program = MVN.replace("CLASSPATH", str(package / "build" / "brokers" / "classpath"))
-        (shims / "mvn").write_text(program)
-    else:
-        (shims / "python").write_text(PYTHON.replace("INTERPRETER", sys.executable))
-    (shims / "timeout").write_text(TIMEOUT.replace("INTERPRETER", sys.executable).replace("PROGRAM", __file__))
-    for shim in shims.iterdir():
-        shim.chmod(0o755)
-    path = os.pathsep.join([str(shims), *filter(None, [java_home()]), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "clients" / "python" / "src"),
-                   "LEDGER_ENDPOINT": address, "KAFKA": kafka.url}
-    if language == "java":  # Four JVMs begin one after the other: with an archive of its classes each needs half the time.
+        shims["mvn"] = MVN.replace("CLASSPATH", str(package / "build" / "brokers" / "classpath"))
+    folder, environment = pages.shell(running.path, __file__, shims)
+    environment |= {"LEDGER_ENDPOINT": address, "KAFKA": kafka.url}
+    if language == "java":
+        if "JAVA_HOME" in os.environ:
+            environment["PATH"] = f"{os.environ['JAVA_HOME']}/bin{os.pathsep}{environment['PATH']}"
+            environment["PATH"] = f"{running.path / 'shims'}{os.pathsep}{environment['PATH']}"
+        # Four JVMs begin one after the other: with an archive of its classes each needs half the time.
         environment["JAVA_TOOL_OPTIONS"] = (package / "build" / "brokers" / "options").read_text()
     return folder, environment
-
-
-def java_home() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return f"{home}/bin" if home else ""
 
 
 def checked_pom(text: str) -> None:
@@ -164,79 +119,25 @@ def timeout(option: str, seconds: str, *command: str) -> int:
     """The program `timeout` of the page: SIGTERM once the group has committed all messages, with whatever number of seconds."""
     assert option == "--preserve-status" and seconds.isdigit(), f"timeout {option} {seconds}: not a command of the page"
     child = subprocess.Popen(command)
-    ends, group = time.monotonic() + MOST - 60, os.environ.get("GROUP", "payments")
+    ends, group = time.monotonic() + pages.MOST - 60, os.environ.get("GROUP", "payments")
     while child.poll() is None and time.monotonic() < ends and committed(os.environ["KAFKA"], group) < MESSAGES:
         time.sleep(0.5)
     child.terminate()
     return child.wait()
 
 
-def typed(commands: str, folder: pathlib.Path, environment: dict[str, str]) -> tuple[int, str, str]:
-    """Runs commands as a user types them: the exit code, the output and the errors. What they have started ends with them."""
-    shell = subprocess.Popen(["bash", "-euo", "pipefail", "-c", commands], cwd=folder, env=environment, text=True,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
-    try:
-        output, errors = shell.communicate(timeout=MOST)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(shell.pid, signal.SIGKILL)
-    # A shell whose last command is killed has become that command.
-    return 128 - shell.returncode if shell.returncode < 0 else shell.returncode, output, errors
-
-
 def walk(binary: str, language: str, page: str) -> None:
     """Does what the page says. Raises `AssertionError` where something else is printed."""
-    found = blocks(section(page, language))
+    found = pages.blocks(section(page, language), STEPS)
+    for block in found:
+        if block.name == "pom.xml":
+            checked_pom(block.text)
     with Running() as running:
         kafka = Own(running)
         _, address = running.serve(binary, None)
-        folder, environment = installed(running, language, address, kafka)
-        for kind, name, _, text, _ in found:
-            if kind == "file":
-                (folder / name).write_text(text, encoding="utf-8")
-            if name == "pom.xml":
-                checked_pom(text)
-        for kind, name, code, text, printed in found:
-            if kind != "run":
-                continue
-            ended, output, errors = typed(text, folder, environment)
-            said = f"{output}{errors[-3000:]}"
-            assert ended == code, f"{name}: the exit code is {ended}, and must be {code}: {said}"
-            assert output == printed, f"{name} prints\n{said}\nand the page shows\n{printed}"
+        pages.follow(found, *installed(running, language, address, kafka))
         again = committed(kafka.url, AGAIN)
         assert again == MESSAGES, f"{again} messages were delivered to the other group and committed, and must be {MESSAGES}"
-
-
-def one(binary: str, language: str, page: str) -> bool:
-    """Prints a line; returns whether the page does what it says."""
-    began = time.monotonic()
-    try:
-        walk(binary, language, page)
-        wrong = ""
-    except (AssertionError, subprocess.TimeoutExpired) as error:
-        wrong = str(error)
-    print(f"tutorial {language:<8} {'FAILED' if wrong else 'ok':<7} {time.monotonic() - began:.1f} s", flush=True)
-    if wrong:
-        print(f"  {wrong}", flush=True)
-    return not wrong
-
-
-def bugs(binary: str, languages: list[str], page: str) -> bool:
-    """Seeds each bug into the page; true where each was seen."""
-    unseen = []
-    for bug in BUGS:
-        if bug.language not in languages:
-            continue
-        assert page.count(bug.old) == 1, f"{bug.language}, {bug.bug}: the page has its place {page.count(bug.old)} times"
-        changed = page.replace(bug.old, bug.new)
-        for mark, (old, new) in IMPORTS.items():
-            changed = changed.replace(old, new) if mark in bug.new else changed
-        print(f"{bug.language}: {bug.bug}", flush=True)
-        if one(binary, bug.language, changed):
-            unseen.append(f"{bug.language}: {bug.bug}")
-    for each in unseen:
-        print(f"NOT SEEN: {each}")
-    return not unseen
 
 
 def main() -> int:
@@ -248,8 +149,9 @@ def main() -> int:
     languages = options.language or list(LANGUAGES)
     page = PAGE.read_text(encoding="utf-8")
     if options.bugs:
-        return 0 if bugs(options.binary, languages, page) else 1
-    results = [one(options.binary, language, page) for language in languages]
+        chosen = [bug for bug in BUGS if bug.part in languages]
+        return 0 if pages.seen(chosen, page, IMPORTS, lambda language, changed: walk(options.binary, language, changed)) else 1
+    results = [pages.one(each, lambda each=each: walk(options.binary, each, page)) for each in languages]
     print(f"SUMMARY tutorial: {len(results)} walks, {results.count(False)} failed")
     return 0 if all(results) else 1
 
