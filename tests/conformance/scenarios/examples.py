@@ -119,7 +119,9 @@ def forms_of_the_language(s: Scene) -> None:
     done = subprocess.run(s.more["own"], env=environment, capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode == 0, done.stderr[-500:])
     if "traced" in done.stdout:
-        sent = [call.metadata.get("traceparent", "") for call in s.proxy.calls if "traced" in call.request.key.id]
+        # On a busy machine the lease of a second is renewed meanwhile, by no call of the handler.
+        calls = [call for call in s.proxy.calls if "traced" in call.request.key.id and call.method != "Renew"]
+        sent = [call.metadata.get("traceparent", "") for call in calls]
         check(len(sent) == 2 and all("abc" in parent for parent in sent), f"traceparent is {sent}")
 
 
