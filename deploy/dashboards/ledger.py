@@ -99,6 +99,8 @@ ROWS = [
          [(f"max by (consumer) (idempotency_ledger_inbox_oldest_due_seconds{{{MINE}}})", "{{consumer}}")]),
         ("Stores", "backlog_full: the message stays in its broker", "ops",
          [(rate("idempotency_ledger_inbox_stores_total", "outcome"), "{{outcome}}")]),
+        ("Messages stored, by event type", "Without those that the ledger knew", "ops",
+         [("topk(20, " + rate("idempotency_ledger_inbox_stored_total", "consumer, event_type", MINE) + ")", "{{consumer}} {{event_type}}")]),
         ("Looks of ClaimNext, and messages handed out", "unreadable: an entry was passed over", "ops",
          [(rate("idempotency_ledger_inbox_handouts_total", "outcome"), "{{outcome}}"),
           ("sum(rate(idempotency_ledger_inbox_handed_out_messages_total[$__rate_interval]))", "messages")]),

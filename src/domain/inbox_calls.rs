@@ -16,6 +16,8 @@ pub struct StoreRequest {
     pub store: Store,
     /// The encoded message.
     pub message: Bytes,
+    /// The message's event type, as it is counted.
+    pub event_type: String,
 }
 
 impl StoreRequest {

@@ -128,6 +128,12 @@ pub(super) const INBOX_STORES: Family = counter(
      fingerprint_mismatch, outside_window: dead letters. inbox_off, backlog_full, and refused for any other error: the message \
      stays in its broker.",
 );
+pub(super) const INBOX_STORED: Family = counter(
+    "idempotency_ledger_inbox_stored_total",
+    &["consumer", "event_type"],
+    "Messages that the ledger began to keep. A message that is stored again counts in idempotency_ledger_inbox_stores_total \
+     alone. An event type has the series from its first message on; one without its own series counts under the empty one.",
+);
 pub(super) const INBOX_HANDOUTS: Family = counter(
     "idempotency_ledger_inbox_handouts_total",
     &["outcome"],
@@ -445,6 +451,7 @@ pub(super) const ALL: &[Family] = &[
     QUEUE,
     QUEUE_BYTES,
     INBOX_STORES,
+    INBOX_STORED,
     INBOX_HANDOUTS,
     INBOX_HANDED,
     INBOX_MESSAGES,

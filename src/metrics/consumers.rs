@@ -153,7 +153,7 @@ impl Consumers {
         } else {
             let named = named();
             if answer.is_ok() || named == NamedBy::ByOperator {
-                self.named(who, named)
+                self.named(who.key.consumer(), &who.event_type_name, named)
             } else {
                 (Arc::clone(&who.consumer), Arc::clone(&who.event_type))
             }
@@ -168,6 +168,15 @@ impl Consumers {
         let consumer = self.consumer(consumer, self.named_by(consumer, has_policy));
         consumer.see(self.minute.load(Ordering::Relaxed));
         consumer.doubled();
+    }
+
+    /// Counts a message that the ledger began to keep.
+    pub(super) fn stored(&self, consumer: &str, event_type: &str, has_policy: bool) {
+        let (consumer, event_type) = self.named(consumer, event_type, self.named_by(consumer, has_policy));
+        let minute = self.minute.load(Ordering::Relaxed);
+        consumer.see(minute);
+        event_type.see(minute);
+        self.count_later(&consumer, &event_type, Later::Stored);
     }
 
     /// Counts a value in series that are made with their first value.
@@ -188,18 +197,18 @@ impl Consumers {
     }
 
     /// The series of a consumer and an event type, made if they fit the cardinality limit.
-    fn named(&self, who: &SeriesOwner, named: NamedBy) -> (Arc<Consumer>, Arc<EventType>) {
-        let consumer = self.consumer(who.key.consumer(), named);
+    fn named(&self, name: &str, event_type: &str, named: NamedBy) -> (Arc<Consumer>, Arc<EventType>) {
+        let consumer = self.consumer(name, named);
         if Arc::ptr_eq(&consumer, &self.others) {
             let untyped = consumer.untyped();
             return (consumer, untyped);
         }
         // The lock keeps other threads from removing the series meanwhile.
         let known = self.known();
-        if known.by_name.get(who.key.consumer()).is_none_or(|there| !Arc::ptr_eq(there, &consumer)) {
+        if known.by_name.get(name).is_none_or(|there| !Arc::ptr_eq(there, &consumer)) {
             return (Arc::clone(&self.others), self.others.untyped());
         }
-        let event_type = consumer.own_event_type(&self.families, &who.event_type_name, &self.limit);
+        let event_type = consumer.own_event_type(&self.families, event_type, &self.limit);
         drop(known);
         (consumer, event_type)
     }

@@ -1,5 +1,5 @@
 //! The series of one event type of a consumer. Those of claims and failures exist from its first answer on.
-//! Those of held claims and of replay runs are made with their first value, if they fit the cardinality
+//! Those of held claims, of replay runs and of stored messages are made with their first value, if they fit the cardinality
 //! limit, since most event types never have one.
 
 use std::sync::OnceLock;
@@ -25,6 +25,7 @@ pub(super) struct EventType {
     failed: Vec<IntCounter>,
     held: OnceLock<Vec<Histogram>>,
     replays: OnceLock<Vec<IntCounter>>,
+    stored: OnceLock<IntCounter>,
     pub(super) seen: Seen,
 }
 
@@ -35,6 +36,8 @@ pub(super) enum Later {
     Held(usize, i64),
     /// A claim in a replay run got the verdict with this index.
     Replay(usize),
+    /// The ledger began to keep a message.
+    Stored,
 }
 
 impl EventType {
@@ -50,6 +53,7 @@ impl EventType {
             failed: KINDS.iter().map(fail).collect::<Result<_, _>>()?,
             held: OnceLock::new(),
             replays: OnceLock::new(),
+            stored: OnceLock::new(),
             seen: Seen::default(),
         })
     }
@@ -66,6 +70,10 @@ impl EventType {
 
     fn replay_needs(&self) -> SeriesCost {
         SeriesCost::of(REPLAY_VERDICTS.len(), &[&self.consumer, &self.name])
+    }
+
+    fn stored_needs(&self) -> SeriesCost {
+        SeriesCost::of(1, &[&self.consumer, &self.name])
     }
 
     /// Makes the series of held claims. Returns whether they are new.
@@ -86,10 +94,17 @@ impl EventType {
         Ok(self.replays.set(made).is_ok())
     }
 
+    fn make_stored(&self, families: &Families) -> Result<bool, Error> {
+        let (consumer, name) = (&*visible(&self.consumer), &*visible(&self.name));
+        let made = families.stored.get_metric_with_label_values(&[consumer, name])?;
+        Ok(self.stored.set(made).is_ok())
+    }
+
     /// Makes all of its series regardless of the cardinality limit: those of the others always exist.
     pub(super) fn make_always(&self, families: &Families) -> Result<(), Error> {
         self.make_held(families)?;
         self.make_replays(families)?;
+        self.make_stored(families)?;
         Ok(())
     }
 
@@ -98,6 +113,7 @@ impl EventType {
         let (needs, is_there) = match later {
             Later::Held(..) => (EventType::held_needs(&self.consumer, &self.name), self.held.get().is_some()),
             Later::Replay(_) => (self.replay_needs(), self.replays.get().is_some()),
+            Later::Stored => (self.stored_needs(), self.stored.get().is_some()),
         };
         if is_there || !limit.take(needs, named) {
             return;
@@ -105,6 +121,7 @@ impl EventType {
         let made = match later {
             Later::Held(..) => self.make_held(families),
             Later::Replay(_) => self.make_replays(families),
+            Later::Stored => self.make_stored(families),
         };
         // Another thread may have made them at the same time: their cost is charged only to one of the two.
         if !made.unwrap_or(false) {
@@ -125,6 +142,10 @@ impl EventType {
                 let Some(count) = self.replays.get().and_then(|counts| counts.get(verdict)) else {
                     return false;
                 };
+                count.inc();
+            }
+            Later::Stored => {
+                let Some(count) = self.stored.get() else { return false };
                 count.inc();
             }
         }
@@ -152,6 +173,10 @@ impl EventType {
                 drop(families.replays.remove_label_values(&[consumer, name, REPLAY, verdict]));
             }
             needs = needs.and(self.replay_needs());
+        }
+        if self.stored.get().is_some() {
+            drop(families.stored.remove_label_values(&[consumer, name]));
+            needs = needs.and(self.stored_needs());
         }
         needs
     }

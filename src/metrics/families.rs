@@ -3,7 +3,8 @@
 use prometheus::{Error, HistogramVec, IntCounterVec, Registry};
 
 use super::catalogue::{
-    ATTEMPTS, CLAIMS, DOUBLED, FAILED, HELD, LOOKUPS, PARKED, RECLAIMS, RELEASES, REPLAYS, SETTLEMENTS,
+    ATTEMPTS, CLAIMS, DOUBLED, FAILED, HELD, INBOX_STORED, LOOKUPS, PARKED, RECLAIMS, RELEASES, REPLAYS,
+    SETTLEMENTS,
 };
 
 /// The metrics that have a label `consumer`.
@@ -18,6 +19,7 @@ pub(super) struct Families {
     pub(super) doubled: IntCounterVec,
     pub(super) parked: IntCounterVec,
     pub(super) replays: IntCounterVec,
+    pub(super) stored: IntCounterVec,
     pub(super) lookups: IntCounterVec,
 }
 
@@ -34,6 +36,7 @@ impl Families {
             doubled: DOUBLED.counters(registry)?,
             parked: PARKED.counters(registry)?,
             replays: REPLAYS.counters(registry)?,
+            stored: INBOX_STORED.counters(registry)?,
             lookups: LOOKUPS.counters(registry)?,
         })
     }

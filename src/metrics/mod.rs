@@ -191,6 +191,13 @@ impl Metrics {
         }
     }
 
+    /// Counts a message that the ledger began to keep.
+    pub(crate) fn message_stored(&self, consumer: &str, event_type: &str, has_policy: bool) {
+        if self.inner.counts {
+            self.inner.consumers.stored(consumer, event_type, has_policy);
+        }
+    }
+
     /// Counts a field beyond its bound that was left out, cut or clamped.
     pub(crate) fn corrected(&self, field: &str) {
         self.inner.refusals.corrected(field);

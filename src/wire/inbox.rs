@@ -51,7 +51,7 @@ pub(crate) fn store(
         occurred_at,
         traceparent: traceparent.to_owned(),
     };
-    Ok(StoreRequest { key, store, message: message.encode_to_vec().into() })
+    Ok(StoreRequest { key, store, message: message.encode_to_vec().into(), event_type: message.event_type })
 }
 
 fn check(fields: &mut FieldChecks<'_>, message: &proto::Message) {

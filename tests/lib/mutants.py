@@ -2928,6 +2928,12 @@ MUTANTS = [
     Mutant("IN66", "a summary fails whose messages cannot be counted", "queries::stored", [
         ("src/rpc/admin/summary.rs", "SUMMARY_MAX + 1).await.ok()?;", "SUMMARY_MAX + 1).await.expect(\"a count\");"),
     ]),
+    Mutant("IN67", "a message that is stored again counts as a new one", "inbox::store_table", [
+        ("src/ledger/inbox/mod.rs", "if let Ok((StoreVerdict::Stored { .. }, _)) = &answer {", "if answer.is_ok() {"),
+    ]),
+    Mutant("IN68", "forgotten series of stored messages stay", "metrics::tests::by_type", [
+        ("src/metrics/event_type.rs", "            drop(families.stored.remove_label_values(&[consumer, name]));\n", ""),
+    ]),
     Mutant("NI31", "an unknown action of the audit is answered with no event", "operators::audit_filters", [
         ("src/rpc/admin/audit.rs", "if !audit_action::ALL.contains(&action.as_str()) {", "if action.is_empty() {"),
     ]),

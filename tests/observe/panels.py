@@ -177,6 +177,8 @@ KNOWN = {
         (gauge("inbox_messages", C + ',kind="due"', first=5, second=6), [({"consumer": "c", "kind": "due"}, 6)])],
     "The oldest due message waits for": [(gauge("inbox_oldest_due_seconds", C, first=5, second=6), [({"consumer": "c"}, 6)])],
     "Stores": [(counter("inbox_stores_total", 'outcome="stored"'), [({"outcome": "stored"}, 3)])],
+    "Messages stored, by event type": [(counter("inbox_stored_total", C + ',event_type="paid"'),
+                                        [({"consumer": "c", "event_type": "paid"}, 3)])],
     "Looks of ClaimNext, and messages handed out": [
         (counter("inbox_handouts_total", 'outcome="nothing"'), [({"outcome": "nothing"}, 3)]),
         (counter("inbox_handed_out_messages_total"), [({}, 3)])],

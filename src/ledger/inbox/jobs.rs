@@ -167,7 +167,12 @@ mod tests {
 
     fn store(id: &str, bytes: usize) -> StoreJob {
         let store = Store { fingerprint: Bytes::new(), occurred_at: None, traceparent: String::new() };
-        let request = StoreRequest { key: Key::new("c", "s", id), store, message: vec![0; bytes].into() };
+        let request = StoreRequest {
+            key: Key::new("c", "s", id),
+            store,
+            message: vec![0; bytes].into(),
+            event_type: String::new(),
+        };
         StoreJob { request, answer: oneshot::channel().0 }
     }
 

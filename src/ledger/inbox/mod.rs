@@ -28,7 +28,7 @@ use super::policies::in_force::Snapshot;
 use super::refusals::lost;
 use super::waiting::Bounds;
 use crate::common::still_counted::StillCounted;
-use crate::domain::{Doubt, Rejection, StoreRequest, Stored, store_refused};
+use crate::domain::{Doubt, Rejection, StoreRequest, StoreVerdict, Stored, store_refused};
 
 pub(super) use self::task::run;
 
@@ -98,8 +98,12 @@ impl Ledger {
             match refused {
                 None => {
                     let (answer, answered) = oneshot::channel();
+                    answers.push(Ok((
+                        answered,
+                        request.key.consumer().to_owned(),
+                        request.event_type.clone(),
+                    )));
                     jobs.push(StoreJob { request, answer });
-                    answers.push(Ok(answered));
                 }
                 Some(rejection) => answers.push(Err(rejection)),
             }
@@ -108,7 +112,14 @@ impl Ledger {
         let mut stored = Vec::with_capacity(answers.len());
         for answer in answers {
             let answer = match answer {
-                Ok(answered) => answered.await.unwrap_or_else(|_| Err(lost())),
+                Ok((answered, consumer, event_type)) => {
+                    let answer = answered.await.unwrap_or_else(|_| Err(lost()));
+                    if let Ok((StoreVerdict::Stored { .. }, _)) = &answer {
+                        let registered = self.inner.policies.registered(&consumer);
+                        self.inner.metrics.message_stored(&consumer, &event_type, registered);
+                    }
+                    answer
+                }
                 Err(rejection) => Err(rejection),
             };
             self.inner.metrics.inbox().stored(answer.as_ref().map(|(verdict, _)| verdict));

@@ -22,18 +22,24 @@ fn held(consumer: &str, event_type: &str) -> String {
     )
 }
 
+fn stored(consumer: &str, event_type: &str) -> String {
+    format!("idempotency_ledger_inbox_stored_total{{consumer=\"{consumer}\",event_type=\"{event_type}\"}}")
+}
+
 #[test]
-fn held_claims_and_replays_are_counted_by_event_type() {
+fn held_claims_replays_and_messages_are_counted_by_event_type() {
     let metrics = metrics();
     for number in 0..25 {
         let event_type = format!("t{number}");
         counted(&metrics, ("c", &event_type), &release(), &Ok(released()), false);
         in_run(&metrics, "c", &event_type, false);
+        metrics.message_stored("c", &event_type, false);
     }
+    metrics.message_stored("c", "", false);
     counted(&metrics, ("c", ""), &release(), &Ok(released()), false);
     in_run(&metrics, "c", "", false);
     let text = metrics.text().unwrap();
-    for series in [held, suppressed] {
+    for series in [held, suppressed, stored] {
         for (event_type, is) in
             [("t0", Some("1")), ("t19", Some("1")), ("t20", None), ("other", Some("5")), ("", Some("1"))]
         {
@@ -58,6 +64,7 @@ fn lazily_made_series_are_bounded() {
         counted(&metrics, (&consumer, &event_type), &claim(), &Ok(backoff()), false);
         counted(&metrics, (&consumer, &event_type), &release(), &Ok(released()), false);
         in_run(&metrics, &consumer, &event_type, false);
+        metrics.message_stored(&consumer, &event_type, false);
     }
     let text = metrics.text().unwrap();
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
@@ -68,6 +75,10 @@ fn lazily_made_series_are_bounded() {
     };
     assert!(
         (all("idempotency_ledger_replay_claims_total{", "suppressed") - 10_000.0).abs() < 0.5,
+        "each is counted once"
+    );
+    assert!(
+        (all("idempotency_ledger_inbox_stored_total{", "") - 10_000.0).abs() < 0.5,
         "each is counted once"
     );
     assert!(

@@ -20,6 +20,7 @@ on_both_stores!(
     deleted_entry_leaves_no_message,
     erasure_that_is_late_shows_its_lag,
     stored_messages_are_counted_as_they_come_and_go,
+    stored_message_is_counted_once_by_its_event_type,
 );
 
 pub(super) async fn answer_to(server: &mut TestServer, request: proto::StoreRequest) -> (String, Advice) {
@@ -249,6 +250,29 @@ async fn full_backlog_is_refused_and_heals(kind: Kind) {
         assert_eq!(other.metric(&count), Some(1.0), "{outcome}");
     }
     other.stop().await;
+    server.stop().await;
+}
+
+/// Messages that the ledger knows, and those that it refuses, do not count.
+async fn stored_message_is_counted_once_by_its_event_type(kind: Kind) {
+    let mut server = crate::inbox::server(kind).await;
+    let of_type = |id: &str, event_type: &str| {
+        let mut request = message(id);
+        request.message.as_mut().unwrap().event_type = event_type.into();
+        request
+    };
+    for (id, event_type) in [("1", "paid"), ("2", "paid"), ("1", "paid"), ("3", ""), ("3", "sent")] {
+        server.client.store(of_type(id, event_type)).await.unwrap();
+    }
+    let requests = vec![of_type("4", "paid"), of_type("2", "sent")];
+    server.client.batch_store(proto::BatchStoreRequest { requests }).await.unwrap();
+    let refused = proto::StoreRequest { key: key("without", "1"), ..of_type("1", "paid") };
+    server.client.store(refused).await.unwrap_err();
+    for (event_type, count) in [("paid", Some(3.0)), ("", Some(1.0)), ("sent", None)] {
+        let series = format!("consumer=\"c\",event_type=\"{event_type}\"");
+        let found = server.metric(&format!("idempotency_ledger_inbox_stored_total{{{series}}}"));
+        assert_eq!(found, count, "{series}");
+    }
     server.stop().await;
 }
 

@@ -18,7 +18,7 @@ pub(super) const EVENTS: &[Event<Day>] = &[
     Event {
         what: "a message is stored",
         happens: is_stored,
-        rises: &[STORED, r#"inbox_messages{consumer="c",kind="due"}"#],
+        rises: &[STORED, KEPT, r#"inbox_messages{consumer="c",kind="due"}"#],
         falls: &[],
     },
     Event { what: "it waits", happens: waits, rises: &[OLDEST], falls: &[] },
@@ -41,6 +41,7 @@ pub(super) const EVENTS: &[Event<Day>] = &[
 ];
 
 const STORED: &str = r#"inbox_stores_total{outcome="stored"}"#;
+const KEPT: &str = r#"inbox_stored_total{consumer="c",event_type="order.paid"}"#;
 const HANDED_OUT: &str = r#"inbox_handouts_total{outcome="handed_out"}"#;
 const OLDEST: &str = r#"inbox_oldest_due_seconds{consumer="c"}"#;
 
