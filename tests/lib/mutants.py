@@ -966,13 +966,13 @@ MUTANTS = [
     Mutant("L36", "the worker that has waited longest is called", "ledger::claims::queue", [
         ("src/ledger/claims/queue/mod.rs", "self.ready.notify_last()", "self.ready.notify_one()"),
     ]),
-    Mutant("L37", "a busy connection lets every other turn go, and the next one too", "gathering", [
+    Mutant("L37", "a busy connection lets every other turn go, and the next one too", "common::deferred_poll", [
         ("src/common/deferred_poll.rs", "*this.deferred = !*this.deferred && (this.in_flight)() > DEFER_ABOVE;", "*this.deferred = (this.in_flight)() > DEFER_ABOVE;"),
     ]),
-    Mutant("L38", "a connection that let a turn go is not woken for the next one", "gathering", [
+    Mutant("L38", "a connection that let a turn go is not woken for the next one", "common::deferred_poll", [
         ("src/common/deferred_poll.rs", "            context.waker().wake_by_ref();\n            return Poll::Pending;", "            return Poll::Pending;"),
     ]),
-    Mutant("L39", "a connection with one call lets a turn go, too", "gathering", [
+    Mutant("L39", "a connection with one call lets a turn go, too", "common::deferred_poll", [
         ("src/common/deferred_poll.rs", "(this.in_flight)() > DEFER_ABOVE", "(this.in_flight)() > 0"),
     ]),
     Mutant("L40", "SQLite takes the row before those that it has added for one of them", "stores::", [
@@ -1536,7 +1536,7 @@ MUTANTS = [
     Mutant("N13", "the log does not report a consumer with a policy for which metrics have no room", "metrics", [
         ("src/metrics/consumers.rs", "self.left_out.fetch_add(1, Ordering::Relaxed);", "self.left_out.fetch_add(0, Ordering::Relaxed);"),
     ]),
-    Mutant("N14", "two names share a label, where one has the escape of the other", "misleading", [
+    Mutant("N14", "two names share a label, where one has the escape of the other", "common::misleading", [
         ("src/common/misleading.rs", "if is_misleading(one) || name[at..].starts_with(ESCAPE) {", "if is_misleading(one) || name[at..].starts_with(name) {"),
     ]),
     Mutant("N15", "a label of metrics has control characters", "metrics", [
@@ -1907,7 +1907,7 @@ MUTANTS = [
     Mutant("K56", "nothing warns of Ed25519", "reaching::keys", [
         ("src/server/trust/tls.rs", "        if made.uses_ed25519() {", "        if made.uses_ed25519() && key_path.as_os_str().is_empty() {"),
     ]),
-    Mutant("K57", "a byte order mark is a part of a password", "secret_file", [
+    Mutant("K57", "a byte order mark is a part of a password", "common::secret_file", [
         ("src/common/secret_file.rs", "        _ if line.starts_with('\\u{feff}') =>", "        _ if line.ends_with('\\u{feff}') =>"),
     ]),
     Mutant("K58", "the right that the role of `migrate` lacks is not named", "reaching::databases", [
@@ -2082,7 +2082,7 @@ MUTANTS = [
     Mutant("LK3", "a Lookup is held back by what holds grants back", "lookups", [
         (LOOKUP, "    let answer = without_entry(context.policy)", "    if let Some(reason) = super::preconditions::held_back(context.policy, context.now) {\n        return Decision::read(Err(refusal(reason)));\n    }\n    let answer = without_entry(context.policy)"),
     ]),
-    Mutant("LK4", "of a full queue Lookups are refused no earlier than Claims", "claims::queue", [
+    Mutant("LK4", "of a full queue Lookups are refused no earlier than Claims", "ledger::claims::queue", [
         (LANE, "Lane::Lookup => 8,", "Lane::Lookup => 10,"),
     ]),
     Mutant("LK5", "a Lookup in a run that suppresses effects is refused", DIFFERENTIAL, [
@@ -2368,7 +2368,7 @@ MUTANTS = [
     Mutant("UB3", "a batch of claims is decoded, room or not", "claims::unread", [
         (CODEC, "(server.room_for_claims)(fields.items)", "(server.room_for_claims)(0)"),
     ]),
-    Mutant("UB4", "claims are refused unread for which a new consumer finds room", "claims::queue::tests", [
+    Mutant("UB4", "claims are refused unread for which a new consumer finds room", "ledger::claims::queue", [
         (QUEUE, "let small = |_: &Waiting| commands <= small_backlog_max(self.commands_max);", "let small = |_: &Waiting| commands > self.commands_max;"),
     ]),
     Mutant("UB5", "fields that the decoder leaves out count as items", "accounts::fields", [
@@ -2732,10 +2732,10 @@ MUTANTS = [
         ("src/server/config/checked.rs", 'owner: number("owner_bytes_max", given.owner_bytes_max.as_ref(), usual.owner, 1..=1_024)',
          'owner: number("owner_bytes_max", given.consumer_bytes_max.as_ref(), usual.owner, 1..=1_024)'),
     ]),
-    Mutant("WA9", "the retry-after of a full queue does not depend on how long claims waited", "claims::queue", [
+    Mutant("WA9", "the retry-after of a full queue does not depend on how long claims waited", "ledger::claims::queue", [
         ("src/ledger/claims/queue/mod.rs", "taken_after(now.saturating_duration_since(last.since))", "taken_after(last.since.saturating_duration_since(now))"),
     ]),
-    Mutant("WA10", "commands wait for a batch that hangs", "claims::queue", [
+    Mutant("WA10", "commands wait for a batch that hangs", "ledger::claims::queue", [
         ("src/ledger/claims/queue/in_flight.rs", "elapsed.map(|elapsed| WAIT_FOR_BATCH_MAX.saturating_sub(elapsed))", "elapsed.map(|_| WAIT_FOR_BATCH_MAX)"),
     ]),
     Mutant("WA11", "a point at which servers are killed is passed by no call", "proof::live::suites::killed", [
@@ -2825,29 +2825,29 @@ MUTANTS = [
     Mutant("TL3", "the command line does not know the alert of a port with TLS", "cli::tls", [
         ("src/cli/problem.rs", "    if said.contains(TLS_ALERT) {", "    if said.is_empty() {"),
     ]),
-    Mutant("NI1", "a list on a narrow terminal cuts an instant", "table::tests", [
+    Mutant("NI1", "a list on a narrow terminal cuts an instant", "cli::table", [
         ("src/cli/table/fit.rs", "        Narrows::Never => natural,", "        Narrows::Never => natural.min(SHORT_MIN),"),
         ("src/cli/table/fit.rs", "            while least(columns, natural, &shown) > width {", "            while width == 0 {"),
     ]),
-    Mutant("NI2", "a column that is left out is not named", "table::tests", [
+    Mutant("NI2", "a column that is left out is not named", "cli::table", [
         ("src/cli/table/mod.rs", "fitted.left_out.push(self.left_out(at));", "fitted.shortened |= at > self.columns.len();"),
     ]),
-    Mutant("NI3", "entries get cuts a long error", "get_screens_wrap_and_cut_nothing", [
+    Mutant("NI3", "entries get cuts a long error", "cli::entries::get", [
         ("src/cli/table/mod.rs", "        Table::of(&[Column::whole(\"\"), Column::text(\"\")]).without_headings().wrapping()", "        Table::of(&[Column::whole(\"\"), Column::text(\"\")]).without_headings()"),
     ]),
-    Mutant("NI4", "a claim that was renewed looks as if its holder had never come back", "held_by_reports_when", [
+    Mutant("NI4", "a claim that was renewed looks as if its holder had never come back", "cli::entries::get", [
         ("src/cli/entries/get.rs", ".filter(|updated| *updated != granted)", ".filter(|updated| *updated == granted)"),
     ]),
-    Mutant("NI5", "the forced redrive of a held claim is not suggested", "redrive_of_a_claim_that_is_held_is_suggested_with_force_and_its_risk", [
+    Mutant("NI5", "the forced redrive of a held claim is not suggested", "cli::entries::suggestions", [
         ("src/cli/entries/suggestions.rs", "matches!(entry.state(), EntryState::InProgress | EntryState::Parked)", "matches!(entry.state(), EntryState::Parked)"),
     ]),
-    Mutant("NI6", "doubled effects do not come first", "summary_screens_show_what_needs_a_person_first", [
+    Mutant("NI6", "doubled effects do not come first", "cli::entries::summary::screen", [
         ("src/cli/entries/summary/needs.rs", "    if doubled > 0 {", "    if doubled > 100 {"),
     ]),
     Mutant("NI7", "a held consumer without entries is not shown", "cli::whole", [
         ("src/cli/entries/summary.rs", "Ok(Look { summary, holds,", "Ok(Look { summary, holds: Vec::new(),"),
     ]),
-    Mutant("NI8", "an estimate is compared with the look before", "second_look_names_what_has_changed", [
+    Mutant("NI8", "an estimate is compared with the look before", "cli::entries::summary::screen", [
         ("src/cli/entries/summary/screen.rs", "let is_exact = !state.estimated && !state.at_least;", "let is_exact = !state.at_least;"),
     ]),
     Mutant("NI9", "a list of all consumers repeats a consumer from page to page", "queries::open", [
@@ -2878,7 +2878,7 @@ MUTANTS = [
     Mutant("NI17", "the probe of consumers reads all names", "proof::rows::bounded", [
         ("src/store/postgres/open_entries.rs", "ORDER BY n.name LIMIT $3", "ORDER BY n.name LIMIT $3 * 100"),
     ]),
-    Mutant("NI18", "servers that have ended are listed", "servers_not_heard_of_for_a_minute_are_left_out", [
+    Mutant("NI18", "servers that have ended are listed", "cli::retention", [
         ("src/cli/retention.rs", "const HEARD_WITHIN_SECONDS: i64 = 60;", "const HEARD_WITHIN_SECONDS: i64 = 61;"),
     ]),
     Mutant("NI19", "the events of an operation are mixed with those of an id that begins alike", "operators::audit_filters", [
@@ -2892,7 +2892,7 @@ MUTANTS = [
         ("src/rpc/admin/audit.rs", "self.until.is_none_or(|until| event.at < until)", "self.until.is_none_or(|until| event.at <= until)"),
         ("src/rpc/admin/audit.rs", "let first = filter.until.filter(|_| by_time(&of))", "let first = filter.until.filter(|_| false && by_time(&of))"),
     ]),
-    Mutant("NI22", "the audit shows durations of policies as microseconds", "audited_policies_are_compared_in_words", [
+    Mutant("NI22", "the audit shows durations of policies as microseconds", "rpc::admin::audit::changed", [
         ("src/rpc/admin/audit/changed.rs", 'audit_action::SET_POLICY | audit_action::DELETE_POLICY => of_policy(event),', 'audit_action::READ_MESSAGE => of_policy(event),'),
     ]),
     Mutant("NI23", "an exported policy leaves out a field that is at its default", "cli::audit", [

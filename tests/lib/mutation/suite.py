@@ -42,6 +42,24 @@ class Ran:
         return self.code not in (0, None)
 
 
+def has_module(name, root):
+    """Whether the tree has the module below this folder; `tests` is a part of the file in which it stands."""
+    path = name.strip(":").removesuffix("::tests").replace("::", "/")
+    return any((ROOT / root / (path + end)).exists() for end in (".rs", "/mod.rs"))
+
+
+def is_known(name):
+    """Whether there is a suite of this name: one without a test would end a whole run. The last part may be the beginning of a name, of a
+    module or of a test."""
+    if name in (*COMMANDS, "interleavings") or name.startswith("domain::") or any(has_module(name, root) for root in ("src", "tests/it")):
+        return True
+    parent, _, beginning = name.rpartition("::")
+    folders = [ROOT / root / parent.replace("::", "/") for root in ("src", "tests/it")]
+    files = [file for folder in folders for file in (folder.with_suffix(".rs"), *folder.glob("*.rs")) if file.exists()]
+    begins = re.compile(rf"\b(fn|mod) {re.escape(beginning)}")
+    return bool(parent) and any(begins.search(file.read_text()) for file in files)
+
+
 def target_of(name):
     """Unit tests if only `src` has a module of this name, else integration tests; nothing for a command."""
     if name in COMMANDS:
@@ -50,8 +68,7 @@ def target_of(name):
         return SHUTTLE
     if name.startswith("domain::"):
         return RULES
-    path = name.strip(":").replace("::", "/")
-    in_src, in_tests = (any((ROOT / root / (path + end)).exists() for end in (".rs", "/mod.rs")) for root in ("src", "tests/it"))
+    in_src, in_tests = has_module(name, "src"), has_module(name, "tests/it")
     return LIB if in_src and not in_tests else IT
 
 
