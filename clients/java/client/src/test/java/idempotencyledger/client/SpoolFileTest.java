@@ -20,6 +20,7 @@ import java.util.Base64;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -140,6 +141,22 @@ class SpoolFileTest {
       assertEquals(List.of("begin", "end"), events());
     }
     Spool.open(path).close();
+  }
+
+  @Test
+  void refused_openers_of_this_process_leave_no_descriptor_open() throws IOException {
+    Path descriptors = Path.of("/proc/self/fd");
+    Assumptions.assumeTrue(Files.isDirectory(descriptors));
+    try (Spool spool = Spool.open(path)) {
+      refused(path, "has the file");
+      int before = descriptors.toFile().list().length;
+      for (int i = 0; i < 100; i++) {
+        refused(path, "has the file");
+      }
+      int opened = descriptors.toFile().list().length - before;
+      assertTrue(opened < 50, opened + " descriptors");
+      spool.process(AWAY, "payments", DELIVERY, () -> null);
+    }
   }
 
   @Test
