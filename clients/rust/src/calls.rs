@@ -89,6 +89,11 @@ impl Failure {
         self.unknown() || self.retry_after.is_some()
     }
 
+    /// The ledger could not be reached, or could not serve. Any other error is an answer.
+    pub(crate) fn away(&self) -> bool {
+        ["UNAVAILABLE", "DEADLINE_EXCEEDED"].contains(&self.code)
+    }
+
     /// The advice of the error (rule 5). `RETRY_LATER` without one, and for one that this version does not know.
     pub(crate) fn advised(&self) -> Advice {
         match (&self.reason, self.advice.as_deref()) {

@@ -63,7 +63,10 @@ pub(crate) async fn begin(
     let called = repeated(&**transport, Method::Claim, &request, budget, timeout).await;
     let (answer, sent): (pb::ClaimResponse, Instant) = match called {
         Ok(answered) => answered,
-        Err(failure) => return Begun::Ended(refused(&failure, Outcome::new(LATER))),
+        Err(failure) => {
+            let outcome = refused(&failure, Outcome::new(LATER));
+            return Begun::Ended(Outcome { away: failure.away(), ..outcome });
+        }
     };
     let granted = match answer.verdict {
         // Rule 9: only this verdict with only this advice is a grant.

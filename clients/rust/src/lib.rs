@@ -43,6 +43,8 @@ mod report;
 mod scope;
 #[cfg(unix)]
 mod shutdown;
+#[cfg(unix)]
+pub mod spool;
 mod telemetry;
 #[cfg(test)]
 mod tests;

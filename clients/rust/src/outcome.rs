@@ -32,6 +32,7 @@ impl Advice {
 
 /// What became of a delivery. Acknowledge on [`Advice::Ack`] alone.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each of them is true or false whatever the others are")]
 pub struct Outcome {
     /// What to do with the broker's message.
     pub advice: Advice,
@@ -53,6 +54,9 @@ pub struct Outcome {
     pub attempt: u32,
     /// The handler's error that did not steer, or the fault of the key: for the application's own log.
     pub error: Option<Arc<dyn StdError + Send + Sync>>,
+    /// Claim itself was not answered (`UNAVAILABLE`, `DEADLINE_EXCEEDED`, or no connection), so that no handler ran. Only then
+    /// may a consumer that has chosen to work without the ledger go on, by a `Spool` of the module `spool`.
+    pub away: bool,
 }
 
 impl Outcome {
@@ -67,6 +71,7 @@ impl Outcome {
             detail: String::new(),
             attempt: 0,
             error: None,
+            away: false,
         }
     }
 
@@ -89,6 +94,7 @@ impl fmt::Debug for Outcome {
             .field("reason", &self.reason)
             .field("detail", &self.detail)
             .field("attempt", &self.attempt)
+            .field("away", &self.away)
             .finish_non_exhaustive()
     }
 }

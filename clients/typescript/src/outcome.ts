@@ -37,6 +37,11 @@ export interface Outcome {
   readonly attempt: number;
   /** What the handler threw, for the application's own log; it is not sent to the ledger. */
   readonly error: unknown;
+  /**
+   * Claim itself was not answered (`UNAVAILABLE`, `DEADLINE_EXCEEDED`, or no connection), so that no handler ran. Only then
+   * may a consumer that has chosen to work without the ledger go on, by a `Spool`.
+   */
+  readonly away: boolean;
 }
 
 /** An outcome of which only some fields are known. */
@@ -51,6 +56,7 @@ export function outcome(advice: Advice, fields: Partial<Outcome> = {}): Outcome 
     detail: '',
     attempt: 0,
     error: undefined,
+    away: false,
     ...fields,
     advice,
   };

@@ -13,4 +13,8 @@ mod http_rules;
 mod inbox;
 mod key;
 mod report;
+#[cfg(unix)]
+mod spool;
+#[cfg(unix)]
+mod spool_file;
 mod world;

@@ -49,7 +49,8 @@ export async function begin(world: World, delivery: Beginning): Promise<Hold | O
   try {
     claimed = await repeated(world, method.claim, request, world.claimBudget + wait, world.callTimeout + wait);
   } catch (error) {
-    return refused(failureOf(error));
+    const failure = failureOf(error);
+    return { ...refused(failure), away: failure.away };
   }
   const { answer, sent } = claimed;
   // Rule 9: only this verdict with only this advice is a grant.

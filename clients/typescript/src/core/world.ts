@@ -49,6 +49,11 @@ export class Failure {
     return this.unknown || this.retryAfter !== undefined;
   }
 
+  /** The ledger could not be reached, or could not serve. Any other error is an answer. */
+  get away(): boolean {
+    return this.code === 'UNAVAILABLE' || this.code === 'DEADLINE_EXCEEDED';
+  }
+
   /** The advice of the error; RETRY_LATER without one, and for one that this version does not know. */
   advised(): Advice {
     const known = Object.values(Advice).find((advice) => advice === this.advice);

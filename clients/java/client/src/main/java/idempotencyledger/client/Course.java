@@ -62,7 +62,8 @@ final class Course {
               world.claimBudget() + wait,
               world.callTimeout() + wait);
     } catch (CallFailed error) {
-      return new Begun(null, refused(error.failure(), Outcome.later(null)));
+      Failure failure = error.failure();
+      return new Begun(null, refused(failure, Outcome.later(null)).withAway(failure.away()));
     }
     ClaimResponse claimed = answer.message();
     // Rule 9: only this verdict with only this advice is a grant.

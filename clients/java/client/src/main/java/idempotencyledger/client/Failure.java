@@ -69,6 +69,11 @@ record Failure(String code, String reason, String advice, long retryAfter, Strin
     return unknown() || retryAfter >= 0;
   }
 
+  /** The ledger could not be reached, or could not serve. Any other error is an answer. */
+  boolean away() {
+    return code.equals("UNAVAILABLE") || code.equals("DEADLINE_EXCEEDED");
+  }
+
   /**
    * The advice of the error; RETRY_LATER without one, and for one that this version does not know.
    */

@@ -17,6 +17,7 @@ public final class Outcome {
   private String detail = "";
   private int attempt;
   private Throwable error;
+  private boolean away;
 
   private Outcome() {}
 
@@ -39,6 +40,7 @@ public final class Outcome {
     made.detail = detail;
     made.attempt = attempt;
     made.error = error;
+    made.away = away;
     return made;
   }
 
@@ -86,6 +88,12 @@ public final class Outcome {
   Outcome withError(Throwable error) {
     Outcome made = copy();
     made.error = error;
+    return made;
+  }
+
+  Outcome withAway(boolean away) {
+    Outcome made = copy();
+    made.away = away;
     return made;
   }
 
@@ -185,6 +193,17 @@ public final class Outcome {
     return Optional.ofNullable(error);
   }
 
+  /**
+   * Whether Claim itself was not answered (UNAVAILABLE, DEADLINE_EXCEEDED, or no connection), so
+   * that no handler ran. Only then may a consumer that has chosen to work without the ledger go on,
+   * by a {@link Spool}.
+   *
+   * @return true where the ledger is away
+   */
+  public boolean away() {
+    return away;
+  }
+
   /** The outcome without its result. */
   @Override
   public String toString() {
@@ -194,6 +213,7 @@ public final class Outcome {
         + (reason == null ? "" : ", " + reason)
         + (replayed ? ", replayed" : "")
         + (effectUnknown ? ", effect unknown" : "")
+        + (away ? ", ledger away" : "")
         + "]";
   }
 }
