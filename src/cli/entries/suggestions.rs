@@ -43,7 +43,7 @@ pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
 }
 
 /// A command to paste into a shell. A word that looks like a flag follows `--`.
-fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
+pub(super) fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
     let words = [&key.consumer, &key.source, &key.id];
     let text = words.map(|word| quoted(word)).join(" ");
     let run = match key.replay_run.as_str() {

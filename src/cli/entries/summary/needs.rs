@@ -10,7 +10,7 @@ use crate::proto::{ConsumerSummary, EntryState};
 /// A consumer is named up to this number of them; the tables below name all.
 const NAMED_MAX: usize = 5;
 /// The threshold in seconds of the alert `InboxOldestDue` (deploy/alerts/rules.yaml).
-const OVERDUE: i64 = 900;
+pub(in crate::cli::entries) const OVERDUE: i64 = 900;
 
 /// The lines, or one line where nothing needs a person.
 pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
