@@ -141,7 +141,7 @@ async fn summary_names_held_consumers_without_entries(kind: Kind) {
     let hold = ["policy", "hold", "--prefix", "team-a-", "--reason", "migration", "-y"];
     ask(&server, &hold).await.says(0, &[]);
     let shown = ask(&server, &["entries", "summary"]).await;
-    let stopped = "  no new grants: team-a-* (held), mail (disabled) (policy holds; policy list)\n";
+    let stopped = "  no new grants: team-a-* (held), mail (disabled) (policy holds; policy history mail)\n";
     shown.says(0, &["needs a person:\n", stopped, "there are no entries\n"]);
     ask(&server, &["policy", "resume", "--prefix", "team-a-", "--reason", "done", "-y"]).await.says(0, &[]);
     park(&server, "1", "x").await;
