@@ -31,7 +31,8 @@ _idempotency__ledger_consumers() {
     (( COMP_CWORD > 1 )) && group="${COMP_WORDS[COMP_CWORD-2]}"
     case "$group $before" in
         *" --consumer") ;;
-        "entries get"|"entries lookup"|"entries redrive"|"entries park"|"entries resolve"|"entries delete") ;;
+        "entries get"|"entries lookup"|"entries next"|"entries message"|"entries store") ;;
+        "entries redrive"|"entries park"|"entries resolve"|"entries delete") ;;
         "policy get"|"policy set"|"policy delete"|"policy history"|"policy export") ;;
         "replay create"|"replay close"|"replay list") ;;
         *) return 0 ;;

@@ -30,6 +30,7 @@ mod rights;
 #[cfg(test)]
 mod screens;
 mod stderr;
+mod step;
 pub(crate) mod table;
 pub(crate) mod text;
 mod tokens;

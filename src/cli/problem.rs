@@ -44,7 +44,7 @@ Exit codes:
   3  no such entry or policy
   4  it was changed meanwhile (VERSION_MISMATCH), or its state does not allow it
   5  the server cannot be reached or cannot serve, or it is unknown whether it was done
-  6  partly done: some were refused, or the rest is still to do; entries list: the search was not finished
+  6  partly done: some were refused, or the rest is still to do; entries list, entries next: the search was not finished
   7  policy apply --dry-run: the policies differ from the file; 0: they are equal
   8  serve, migrate: the store needs a newer version of this program";
 

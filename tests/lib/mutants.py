@@ -2952,6 +2952,45 @@ MUTANTS = [
     Mutant("NI36", "a deletion does not say that it takes the only copy of a message", "cli::messages", [
         ("src/cli/entries/change.rs", "loses = (erases && entry.message_state() == MessageState::Kept).then_some(ONLY_COPY);", "loses = (!erases).then_some(ONLY_COPY);"),
     ]),
+    Mutant("NI39", "an error that a group is made by is not shown on a narrow terminal", "incidents", [
+        ("src/cli/entries/list/groups.rs", "            table.below(error);", "            drop(error);"),
+    ]),
+    Mutant("NI40", "SQLite groups errors by all of their lines", "incidents", [
+        ("src/store/sqlite/listing.rs", "substr(coalesce(substr(e.last_error, 1, instr(e.last_error || char(10), char(10)) - 1),", "substr(coalesce(substr(e.last_error, 1),"),
+    ]),
+    Mutant("NI41", "a claim that was never renewed seems to be renewed when it was granted", "incidents", [
+        ("src/cli/entries/get.rs", ".filter(|updated| *updated != granted)", ".filter(|_| true)"),
+    ]),
+    Mutant("NI42", "no command takes a message from a holder that hangs", "incidents", [
+        ("src/cli/entries/suggestions.rs", "let forced = at_work(entry).then(", "let forced = (at_work(entry) && entry.expired).then("),
+    ]),
+    Mutant("NI43", "a hold does not show who made it", "incidents", [
+        ("src/cli/policy/hold.rs", "clean(&hold.actor).into()", "clean(\"-\").into()"),
+    ]),
+    Mutant("NI44", "a summary with holds does not name the command that shows them", "incidents", [
+        ("src/cli/entries/summary/needs.rs", "(is_held || !self.holds.is_empty()).then(", "(is_held && self.holds.is_empty()).then("),
+    ]),
+    Mutant("NI45", "the history of a policy does not show who changed it", "incidents", [
+        ("src/cli/policy/show.rs", "clean(&version.actor)", "clean(\"-\")"),
+    ]),
+    Mutant("NI46", "the audit shows no reason on a narrow terminal", "incidents", [
+        ("src/cli/audit/screen.rs", "            table.below(format!(\"reason: {}\", clean(&event.reason)));\n", ""),
+    ]),
+    Mutant("NI47", "an attempt does not show that its effect was reported done later", "incidents", [
+        ("src/cli/entries/get.rs", "if attempt.reported_done {", "if attempt.reported_done && attempt.owner.is_empty() {"),
+    ]),
+    Mutant("NI48", "a doubled effect has no next step", "incidents", [
+        ("src/cli/entries/suggestions.rs", "entry.doubled.then_some(", "(entry.doubled && silent(entry)).then_some("),
+    ]),
+    Mutant("NI49", "the messages that are due are listed by their creation", "incidents", [
+        ("src/cli/entries/next/found.rs", "self.entries.sort_by_key(|(due_at, _)| instant(due_at));", "self.entries.sort_by_key(|(_, entry)| entry.created_at.map(|at| instant(&at)));"),
+    ]),
+    Mutant("NI50", "a backlog of 20 minutes needs no person", "incidents", [
+        ("src/cli/entries/summary/needs.rs", "if overdue(one) > 0 {", "if overdue(one) > 2 * OVERDUE {"),
+    ]),
+    Mutant("NI51", "an empty column takes the place of the holder's name", "incidents", [
+        ("src/cli/table/fit.rs", "shown.retain(|at| !is_empty(*at));", "shown.retain(|at| !is_empty(*at) || natural[*at] > 0);"),
+    ]),
     Mutant("NI30", "a documented filter has a bare word of an enum", "cli::jq", [
         ("docs/operations.md", 'select(.state == "ENTRY_STATE_PARKED") | .key.consumer', 'select(.state == "PARKED") | .key.consumer'),
     ]),

@@ -27,7 +27,7 @@ STEPS=(
     "brokers consumers over a real broker, another one with every commit, are killed, stopped and paused: each message has one effect; one of the tutorials, in turn, shows what it promises"
     "clients two of the client packages, others with every commit: their checks, every rule of a consumer, and two seeded bugs of each"
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
-    "observe alerts fire when they should, and a person sees what happens: by metrics, log lines and the dashboard"
+    "observe alerts fire when they should, and a person sees what happens: by metrics, log lines, the dashboard and the command line"
     "speed an item costs Postgres and the server no more than it may: statements, pages, log, instructions, allocations, as counted"
 )
 
@@ -203,10 +203,11 @@ step_deploy() {
 }
 
 step_observe() {
-    need postgres prometheus promtool openssl
+    need postgres prometheus promtool openssl cc
     need_venv
     build_as_tested
     on_postgres tests/observe/check.py
+    python tests/observe/incidents.py --binary "$(server_binary)"
 }
 
 # Alone: the number of calls that share a statement depends on the load of the machine.

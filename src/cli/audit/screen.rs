@@ -7,6 +7,7 @@ use crate::cli::table::{Column, Table};
 use crate::cli::text::{ago, clean, when};
 use crate::proto::{AuditChange, AuditEvent};
 
+const NOTHING: &str = "-";
 const COLUMNS: [Column; 7] = [
     Column::whole("WHEN"),
     Column::name("ACTOR").left_out(3),
@@ -17,29 +18,39 @@ const COLUMNS: [Column; 7] = [
     Column::text("REASON"),
 ];
 
+/// How many of the columns a narrow terminal has: what was changed, and why, follows each event as a whole.
+const NARROW: usize = 5;
+
 /// A page of events.
 pub(super) fn table(events: &[AuditEvent], first: bool, output: Output, now: &Timestamp) -> Table {
-    let mut table = Table::of(&COLUMNS);
+    let narrow = output.is_narrow();
+    let mut table = Table::of(if narrow { &COLUMNS[..NARROW] } else { &COLUMNS[..] });
     if !first {
         table = table.without_headings();
     }
     for event in events {
         let at = event.at.as_ref();
-        let instant = if output.is_narrow() {
-            format!("{} ago", ago(at, now))
-        } else {
-            at.map_or_else(|| "-".to_owned(), when)
-        };
+        let instant =
+            if narrow { format!("{} ago", ago(at, now)) } else { at.map_or_else(|| "-".to_owned(), when) };
         let key = if event.key_hash.is_empty() { "-" } else { &event.key_hash };
-        table.row(vec![
+        let mut row = vec![
             instant.into(),
             clean(&event.actor).into(),
             clean(&event.action).into(),
             clean(&event.consumer).into(),
             clean(key).into(),
-            changed(&event.changes).into(),
-            clean(&event.reason).into(),
-        ]);
+        ];
+        let changed = changed(&event.changes);
+        if narrow {
+            table.row(row);
+            if changed != NOTHING {
+                table.below(changed);
+            }
+            table.below(format!("reason: {}", clean(&event.reason)));
+            continue;
+        }
+        row.extend([changed.into(), clean(&event.reason).into()]);
+        table.row(row);
     }
     table
 }
@@ -50,7 +61,7 @@ fn changed(changes: &[AuditChange]) -> String {
     // The cause belongs to the state.
     let shown = changes.iter().filter(|change| !(has_state && change.path == "cause"));
     let texts: Vec<String> = shown.map(one).collect();
-    if texts.is_empty() { "-".to_owned() } else { clean(&texts.join(", ")) }
+    if texts.is_empty() { NOTHING.to_owned() } else { clean(&texts.join(", ")) }
 }
 
 fn one(change: &AuditChange) -> String {

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use console::measure_text_width;
 use prost_types::Timestamp;
 
 use super::{key_of, suggestions};
@@ -11,6 +10,7 @@ use crate::cli::clock;
 use crate::cli::enums;
 use crate::cli::output::{Output, TextStyle};
 use crate::cli::problem::{Exit, Problem};
+use crate::cli::step::step;
 use crate::cli::table::{Cell, Column, Table, wrapped_text};
 use crate::cli::text::{self, ago, clean, counted, exact, instant, rough, when};
 use crate::proto;
@@ -88,24 +88,6 @@ fn lines(output: Output, program: &str, entry: &proto::Entry, in_force: i32, now
     for (command, what) in steps {
         lines.extend(step(output.width(), &command, what));
     }
-    lines
-}
-
-/// A next step. Where it is wider than the terminal, the command follows in a line without a break, so that it can be pasted.
-fn step(width: Option<usize>, command: &str, what: &str) -> Vec<String> {
-    const HEAD: &str = "next: ";
-    let room = width.unwrap_or(usize::MAX);
-    if command.is_empty() {
-        let texts = wrapped_text(what, room.saturating_sub(HEAD.len()));
-        let head = |nth: usize| if nth == 0 { HEAD } else { "      " };
-        return texts.iter().enumerate().map(|(nth, text)| format!("{}{text}", head(nth))).collect();
-    }
-    let line = format!("{HEAD}{command}    # {what}");
-    if measure_text_width(&line) <= room {
-        return vec![line];
-    }
-    let mut lines = step(width, "", what);
-    lines.push(format!("  {command}"));
     lines
 }
 

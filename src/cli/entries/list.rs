@@ -165,7 +165,7 @@ fn searched_until(newest_first: bool, until: Option<&Timestamp>, now: &Timestamp
 }
 
 /// Prints the hash of the key of an entry that cannot be read: its only name.
-fn name_unreadable(client: &Client, entry: &proto::UnreadableEntry) -> Result<(), Problem> {
+pub(super) fn name_unreadable(client: &Client, entry: &proto::UnreadableEntry) -> Result<(), Problem> {
     let output = client.output.listing();
     if output.json() {
         let line = serde_json::json!({ "unreadable": json::value("UnreadableEntry", entry)? });

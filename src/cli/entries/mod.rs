@@ -7,6 +7,7 @@ mod get;
 mod list;
 mod lookup;
 mod message;
+mod next;
 mod park;
 mod redrive;
 mod resolve;
@@ -31,6 +32,8 @@ pub(super) enum Command {
     Get(get::Get),
     /// Look up how a message stands, as a consumer may: needs the right `claim`
     Lookup(lookup::Lookup),
+    /// Show the stored messages that workers are handed out next, without a claim
+    Next(next::Next),
     /// Show the stored message of an entry; the audit records it
     Message(message::ShowMessage),
     /// Count entries by state: what is stuck, since when, and what is about to be stuck
@@ -57,6 +60,7 @@ impl Command {
             Command::List(list) => list.run(&client).await,
             Command::Get(get) => get.run(&client).await,
             Command::Lookup(lookup) => lookup.run(&client).await,
+            Command::Next(next) => next.run(&client).await,
             Command::Message(message) => message.run(&client).await,
             Command::Summary(summary) => summary.run(&client).await,
             Command::Redrive(redrive) => redrive.run(&client).await,

@@ -25,6 +25,9 @@ const SILENT: &str = "this server does not say what the entry allows, nor whethe
 const SECOND: &str =
     "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
 
+const DOUBLED: &str =
+    "undo the second effect in the consumer's own system; then see whether the lease is too short";
+
 const FORCED: &str = "if its holder is gone: have it processed again now. If its holder is still at work, the effect may \
                       happen twice, and the holder's Complete is refused";
 
@@ -43,7 +46,7 @@ pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
 }
 
 /// A command to paste into a shell. A word that looks like a flag follows `--`.
-fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
+pub(super) fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
     let words = [&key.consumer, &key.source, &key.id];
     let text = words.map(|word| quoted(word)).join(" ");
     let run = match key.replay_run.as_str() {
@@ -90,9 +93,11 @@ pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)>
     let changes = changes.into_iter().filter(|(change, ..)| allowed(entry, *change));
     let look = (entry.message_state() == MessageState::Kept)
         .then(|| (self::command(program, &key, "message", ""), "show its message; the audit has each look"));
+    let lint = format!("{program} policy lint --consumer {}", quoted(&key.consumer));
+    let doubled = entry.doubled.then_some((lint, DOUBLED));
     let forced = at_work(entry).then(|| command(EntryChange::Redrive, "redrive", " --force", FORCED));
     let changes = changes.chain(forced).map(|(_, command, does)| (command, does));
-    notes.into_iter().chain(look).chain(changes).collect()
+    notes.into_iter().chain(doubled).chain(look).chain(changes).collect()
 }
 
 /// What an operator must know about the entry before a change of it. `None` if there is nothing to know.
@@ -189,6 +194,7 @@ mod tests {
             (erased(entry(Received, &[EntryChange::Park])), &["its message is erased", "park"]),
             (erased(entry(FailedTerminal, &ALL)), &["its message is erased", "redrive", "completed"]),
             (entry(Completed, &[]), &[]),
+            (Entry { doubled: true, ..entry(Completed, &[]) }, &["lint"]),
             // For a server that does not report it no command is suggested.
             (silent(Parked), &["this server does not say what the entry allows"]),
         ] {

@@ -4,6 +4,8 @@ mod look;
 mod needs;
 mod screen;
 
+pub(super) use self::needs::OVERDUE;
+
 use clap::Args;
 use console::Term;
 use tokio::time::sleep;

@@ -1,13 +1,17 @@
 //! `policy hold`, `resume` and `holds`: the switch that stops new grants for many consumers.
 
 use clap::Args;
+use prost_types::Timestamp;
 
 use crate::cli::client::Client;
+use crate::cli::clock;
 use crate::cli::confirm::confirm;
+use crate::cli::output::Output;
 use crate::cli::problem::{Exit, Problem};
 use crate::cli::retry::{self, ConfirmedAnswer};
+use crate::cli::step::step;
 use crate::cli::table::{Column, Table};
-use crate::cli::text::{clean, quoted, when};
+use crate::cli::text::{ago, clean, quoted, when};
 use crate::proto;
 
 const HOLDS: [Column; 4] =
@@ -160,16 +164,76 @@ impl Holds {
             output.note("no consumer is held");
             return Ok(Exit::Done);
         }
-        let mut table = Table::of(&HOLDS);
-        for hold in &found.holds {
-            table.row(vec![
-                format!("{}*", clean(&hold.prefix)).into(),
-                hold.created_at.as_ref().map_or_else(|| "-".to_owned(), when).into(),
-                clean(&hold.actor).into(),
-                clean(&hold.reason).into(),
-            ]);
+        table(output, &found.holds, &clock::now()).print(output)?;
+        for line in next(output, &client.program(), &found.holds) {
+            output.note(&line);
         }
-        table.print(output)?;
         Ok(Exit::Done)
+    }
+}
+
+/// The holds, each with its whole reason.
+fn table(output: Output, holds: &[proto::Hold], now: &Timestamp) -> Table {
+    let mut table = Table::of(&HOLDS).wrapping();
+    for hold in holds {
+        let since = hold.created_at.as_ref();
+        let since = if output.is_narrow() {
+            since.map(|at| format!("{} ago", ago(Some(at), now)))
+        } else {
+            since.map(when)
+        };
+        table.row(vec![
+            format!("{}*", clean(&hold.prefix)).into(),
+            since.unwrap_or_else(|| "-".to_owned()).into(),
+            clean(&hold.actor).into(),
+            clean(&hold.reason).into(),
+        ]);
+    }
+    table
+}
+
+/// The command that ends a hold.
+fn next(output: Output, program: &str, holds: &[proto::Hold]) -> Vec<String> {
+    if let [hold] = holds {
+        let which = if hold.all { "--all".to_owned() } else { format!("--prefix {}", quoted(&hold.prefix)) };
+        let command = format!("{program} policy resume {which} --reason WHY");
+        return step(output.width(), &command, "end the hold: new grants are possible again");
+    }
+    let what = "`policy resume --prefix PREFIX` ends a hold: it names the prefix without the `*`";
+    step(output.width(), "", what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::screens::{NOW, before, check};
+
+    fn hold(prefix: &str, reason: &str) -> proto::Hold {
+        proto::Hold {
+            prefix: prefix.into(),
+            all: prefix.is_empty(),
+            actor: "jwt:corp:alice@shop.example".into(),
+            reason: reason.into(),
+            created_at: before(4_000),
+        }
+    }
+
+    #[test]
+    fn hold_screens_show_who_holds_and_why_as_a_whole() {
+        let reason = "the stock database is migrated to the new cluster, see ticket 4711";
+        let now = Timestamp { seconds: NOW, nanos: 0 };
+        let holds = [hold("stock-", reason)];
+        check("holds", |output| {
+            let lines = table(output, &holds, &now).lines(output);
+            lines.into_iter().chain(next(output, "ledger", &holds)).collect()
+        });
+        for (holds, says) in [
+            (&[hold("stock-", "")][..], "next: ledger policy resume --prefix stock- --reason WHY "),
+            (&[hold("", "")], "next: ledger policy resume --all --reason WHY "),
+            (&[hold("a", ""), hold("b", "")], "next: `policy resume --prefix PREFIX` ends a hold"),
+        ] {
+            let shown = next(Output::plain(), "ledger", holds);
+            assert!(shown.last().is_some_and(|line| line.starts_with(says)), "{shown:?}");
+        }
     }
 }

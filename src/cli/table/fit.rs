@@ -15,13 +15,23 @@ const TEXT_MIN: usize = 24;
 pub(super) struct Fitting(Vec<(usize, usize)>);
 
 impl Fitting {
-    /// Without a width everything is shown.
-    pub(super) fn of(columns: &[Column], natural: &[usize], width: Option<usize>, wraps: bool) -> Fitting {
+    /// Without a width everything is shown. Where the columns are wider than that, the empty ones are left out first.
+    pub(super) fn of(
+        columns: &[Column],
+        natural: &[usize],
+        width: Option<usize>,
+        wraps: bool,
+        is_empty: &dyn Fn(usize) -> bool,
+    ) -> Fitting {
         let mut shown: Vec<usize> = (0..columns.len()).collect();
         let Some(width) = width else {
             return Fitting(shown.into_iter().zip(natural.iter().copied()).collect());
         };
         if !wraps {
+            let gaps = GAP * shown.len().saturating_sub(1);
+            if natural.iter().sum::<usize>() + gaps > width {
+                shown.retain(|at| !is_empty(*at));
+            }
             while least(columns, natural, &shown) > width {
                 let first = shown.iter().copied().filter(|at| columns[*at].leaves > 0);
                 let Some(first) = first.min_by_key(|at| columns[*at].leaves) else { break };

@@ -19,6 +19,9 @@ pub(crate) use self::fit::wrapped as wrapped_text;
 
 /// The width of a value that stands for a column that is left out.
 const VALUE_MAX: usize = 24;
+/// The indentation of a text below a row, and of its further lines.
+const BELOW: &str = "  ";
+const BELOW_MORE: &str = "    ";
 
 /// Whether this process has named the option that shows everything: a list of many pages names it one time.
 static NAMED: AtomicBool = AtomicBool::new(false);
@@ -54,6 +57,8 @@ pub(crate) struct Table {
     columns: Vec<Column>,
     headed: bool,
     rows: Vec<Vec<Cell>>,
+    /// Texts below a row, by its index: they wrap, so that nothing of them is cut.
+    below: Vec<(usize, String)>,
     indent: &'static str,
     wraps: bool,
 }
@@ -91,7 +96,14 @@ impl Table {
     }
 
     pub(crate) fn of(columns: &[Column]) -> Table {
-        Table { columns: columns.to_vec(), headed: true, rows: Vec::new(), indent: "", wraps: false }
+        Table {
+            columns: columns.to_vec(),
+            headed: true,
+            rows: Vec::new(),
+            below: Vec::new(),
+            indent: "",
+            wraps: false,
+        }
     }
 
     /// Names and values, without headings: the values wrap.
@@ -117,6 +129,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// A text below the last row, in separate lines.
+    pub(crate) fn below(&mut self, text: String) {
+        self.below.push((self.rows.len().saturating_sub(1), text));
+    }
+
     pub(crate) fn lines(&self, output: Output) -> Vec<String> {
         self.fitted(output, output.width()).lines
     }
@@ -136,9 +153,10 @@ impl Table {
 
     pub(crate) fn fitted(&self, output: Output, width: Option<usize>) -> FittedTable {
         let room = width.map(|width| width.saturating_sub(self.indent.len()));
-        let fitting = Fitting::of(&self.columns, &self.natural(), room, self.wraps);
+        let fitting = Fitting::of(&self.columns, &self.natural(), room, self.wraps, &|at| self.is_empty(at));
         let mut fitted = FittedTable { width, ..FittedTable::default() };
-        for at in (0..self.columns.len()).filter(|at| !fitting.has(*at)) {
+        // An empty column shows nothing, so that nothing of it is left out.
+        for at in (0..self.columns.len()).filter(|at| !fitting.has(*at) && !self.is_empty(*at)) {
             fitted.left_out.push(self.left_out(at));
         }
         if self.headed {
@@ -146,8 +164,15 @@ impl Table {
                 self.columns.iter().map(|column| Cell::new(column.heading, TextStyle::Faint)).collect();
             self.push(&mut fitted, &fitting, output, &headings);
         }
-        for row in &self.rows {
+        for (at, row) in self.rows.iter().enumerate() {
             self.push(&mut fitted, &fitting, output, row);
+            for (_, text) in self.below.iter().filter(|(row, _)| *row == at) {
+                let lines = wrapped(text, room.unwrap_or(usize::MAX).saturating_sub(BELOW_MORE.len()));
+                let indented = lines.iter().enumerate().map(|(nth, line)| {
+                    format!("{}{}{line}", self.indent, if nth == 0 { BELOW } else { BELOW_MORE })
+                });
+                fitted.lines.extend(indented);
+            }
         }
         fitted
     }
@@ -160,6 +185,12 @@ impl Table {
             cells.map(|cell| measure_text_width(&cell.text)).max().unwrap_or(0).max(heading)
         };
         self.columns.iter().enumerate().map(widest).collect()
+    }
+
+    /// Whether the rows have no text in a column.
+    fn is_empty(&self, at: usize) -> bool {
+        let mut cells = self.rows.iter().filter_map(|row| row.get(at));
+        !self.rows.is_empty() && cells.all(|cell| cell.text.is_empty())
     }
 
     /// A column that is left out, for people.

@@ -26,6 +26,28 @@ fn columns_are_aligned_by_visible_width() {
     assert_eq!(lines(&table, None)[2], "a     a long text that does not fit");
 }
 
+#[test]
+fn empty_columns_are_left_out_first_without_a_note() {
+    let mut table = Table::of(&[Column::name("ID"), Column::name("OWNER"), Column::text("LAST ERROR")]);
+    table.row(vec!["order-0123456789".into(), "newsletter-6b/1".into(), "".into()]);
+    let narrow = table.fitted(Output::plain(), Some(40));
+    assert_eq!(narrow.lines, ["ID                OWNER", "order-0123456789  newsletter-6b/1"]);
+    assert!(narrow.note().is_empty(), "{narrow:?}");
+    // Where there is room, the heading shows that no entry has an error.
+    assert_eq!(lines(&table, Some(60))[0], "ID                OWNER            LAST ERROR");
+}
+
+#[test]
+fn text_below_a_row_wraps_and_is_never_cut() {
+    let mut table = Table::of(&[Column::whole("COUNT")]);
+    table.row(vec!["12".into()]);
+    table.below("the provider answered 502 for this order".into());
+    table.row(vec!["3".into()]);
+    let narrow = ["COUNT", "12", "  the provider", "    answered 502 for", "    this order", "3"];
+    assert_eq!(lines(&table, Some(20)), narrow);
+    assert_eq!(lines(&table, None), ["COUNT", "12", "  the provider answered 502 for this order", "3"]);
+}
+
 const LIST: [Column; 5] = [
     Column::whole("WHEN"),
     Column::name("ID"),

@@ -43,6 +43,7 @@ async fn bash_completes_names_of_consumers_from_the_server() {
         let offers = |line: &[&str]| offered(&[&["idempotency-ledger"], line].concat(), &endpoint);
         assert_eq!(offers(&["entries", "list", "--consumer", "pay"]), ["pay\\ roll", "payments", "payouts"]);
         assert_eq!(offers(&["entries", "get", "paym"]), ["payments"]);
+        assert_eq!(offers(&["entries", "next", "paym"]), ["payments"]);
         assert_eq!(offers(&["policy", "get", ""]), ["mail", "pay\\ roll", "payments", "payouts"]);
         assert_eq!(offers(&["--timeout", "5s", "replay", "list", "ma"]), ["mail"]);
         assert!(offers(&["policy", "get", "absent"]).is_empty());

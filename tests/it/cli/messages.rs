@@ -1,16 +1,20 @@
 //! Stored messages on the command line: looking at one, and the changes that take the only copy.
 
 use idempotency_ledger::domain::Span;
+use idempotency_ledger::proto;
 
 use super::ask;
+use crate::harness::details::key;
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
-use crate::inbox::{message, next, server as with_inbox};
+use crate::inbox::{handed, message, next, server as with_inbox, stored};
 
 on_both_stores!(
     message_is_shown_with_a_reason,
     changes_that_take_the_only_copy_say_so,
     store_from_a_file_exits_by_the_verdict,
+    next_shows_what_is_due_and_claims_nothing,
+    next_shows_a_suspect_and_who_held_it,
 );
 
 const ONLY_COPY: &str = "the ledger has the only copy of its message";
@@ -88,6 +92,77 @@ async fn changes_that_take_the_only_copy_say_so(kind: Kind) {
         assert_eq!(ran.err.contains(ONLY_COPY), loses, "{change:?}: {ran:?}");
         let refused = loses && !change.contains(&"--force");
         ran.says(if refused { 4 } else { 0 }, if refused { &["STATE_NOT_ALLOWED", "--force"] } else { &[] });
+    }
+    server.stop().await;
+}
+
+/// What `entries next` lists, as ids.
+async fn listed(server: &TestServer, more: &[&str]) -> Vec<String> {
+    let ran = ask(server, &[&["entries", "next", "c", "--json"][..], more].concat()).await;
+    let id = |line: &serde_json::Value| line["key"]["id"].as_str().unwrap_or_default().to_owned();
+    ran.json().iter().map(id).collect()
+}
+
+async fn next_shows_what_is_due_and_claims_nothing(kind: Kind) {
+    let mut server = with_inbox(kind).await;
+    ask(&server, &["entries", "next", "c"])
+        .await
+        .says(0, &["c: 0 stored messages are due", "no message is due"]);
+    for id in ["1", "2", "3"] {
+        stored(&mut server, id).await;
+        server.advance(Span::from_secs(1)).await;
+    }
+    assert_eq!(listed(&server, &[]).await, ["1", "2", "3"]);
+    // The first one fails, and is due after those that were stored later.
+    let (id, token) = handed(&mut server, next(1)).await.remove(0);
+    let fails = proto::FailRequest {
+        key: key("c", &id),
+        token,
+        error: "answered 502".into(),
+        retry_after: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+        ..Default::default()
+    };
+    server.client.fail(fails).await.unwrap();
+    assert_eq!(listed(&server, &[]).await, ["2", "3"]);
+    ask(&server, &["entries", "next", "c"])
+        .await
+        .says(0, &["c: 2 stored messages are due", "1 is handed out later"]);
+    server.advance(Span::from_secs(120)).await;
+    for (more, ids) in [(&[][..], &["2", "3", "1"][..]), (&["--limit", "2"], &["2", "3"])] {
+        assert_eq!(listed(&server, more).await, ids, "{more:?}");
+    }
+    let look = ask(&server, &["entries", "next", "c"]).await;
+    look.says(0, &["answered 502", "entries message c tests 2 --reason WHY"]);
+    for limit in ["0", "1001"] {
+        ask(&server, &["entries", "next", "c", "--limit", limit]).await.says(2, &["1..=1000"]);
+    }
+    ask(&server, &["entries", "next", "absent"])
+        .await
+        .says(0, &["no inbox, and no stored message", "knows no consumer"]);
+    let hold = ["policy", "set", "c", "--disabled", "--reason", "r"];
+    ask(&server, &hold).await.says(0, &[]);
+    let stopped = ["nothing is handed out now: the policy of the consumer is disabled", "policy history c"];
+    ask(&server, &["entries", "next", "c"]).await.says(0, &stopped);
+    ask(&server, &["policy", "set", "c", "--disabled", "false", "--reason", "r"]).await.says(0, &[]);
+    // The looks have claimed nothing: the same messages are handed out, in this order.
+    let ids: Vec<String> = handed(&mut server, next(9)).await.into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["2", "3", "1"]);
+    assert!(listed(&server, &[]).await.is_empty(), "all are held");
+    server.stop().await;
+}
+
+async fn next_shows_a_suspect_and_who_held_it(kind: Kind) {
+    let mut server = with_inbox(kind).await;
+    stored(&mut server, "1").await;
+    for attempt in 1..=2 {
+        assert_eq!(handed(&mut server, next(1)).await.len(), 1, "attempt {attempt}");
+        // Lease and grace are over.
+        server.advance(Span::from_secs(120)).await;
+        let suspect = if attempt == 2 { "yes" } else { "no" };
+        let row = ask(&server, &["entries", "next", "c"]).await.says(0, &["IN_PROGRESS", "worker"]).out;
+        let row = row.lines().find(|line| line.contains("IN_PROGRESS")).unwrap().to_owned();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(words[1..3], [attempt.to_string().as_str(), suspect], "{row}");
     }
     server.stop().await;
 }

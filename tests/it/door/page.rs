@@ -87,4 +87,10 @@ async fn the_commands_of_the_inbox_page_print_what_it_says() {
     let printed: String = blocks.iter().map(|(_, printed)| format!("{printed}\u{1e}")).collect();
     assert_eq!(page.run(&script), printed);
     assert_eq!(page.step("look"), "{\"order\": 1}");
+    let by_hand = page.step("by-hand");
+    for word in
+        ["stored: its entry is RECEIVED", "billing: 1 stored message is due", "order-2", "{\"order\": 2}"]
+    {
+        assert!(by_hand.contains(word), "must say {word:?}: {by_hand}");
+    }
 }

@@ -23,6 +23,7 @@ PACKAGE = ("--package", "idempotency-ledger")
 # A suite that is a command: what `tests/prove counts --only` takes, with the program of the copy.
 COMMANDS = {
     "counts": ["tests/counts/check.py", "--only", "claims_in_batches,single_claims"],
+    "incidents": ["tests/observe/incidents.py"],
     "counts of the server": ["tests/counts/check.py", "--only", "server"],
 }
 # As `tests/run` builds the program.

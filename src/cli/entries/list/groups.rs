@@ -3,10 +3,11 @@
 use crate::cli::client::{Admin, Client};
 use crate::cli::consumer::{note_unknown, refused};
 use crate::cli::enums;
-use crate::cli::output::TextStyle;
+use crate::cli::output::{Output, TextStyle};
 use crate::cli::problem::{Exit, Problem};
+use crate::cli::step::step;
 use crate::cli::table::{Cell, Column, Table};
-use crate::cli::text::{clean, counted, name, rough};
+use crate::cli::text::{clean, counted, name, quoted, rough};
 use crate::proto;
 
 /// The largest number of groups that a server returns.
@@ -26,7 +27,7 @@ pub(super) async fn run(
     filter: proto::EntryFilter,
     limit: usize,
 ) -> Result<Exit, Problem> {
-    let consumer = filter.consumer.clone();
+    let (consumer, replay_run) = (filter.consumer.clone(), filter.replay_run.clone());
     let maximum = if limit == 0 { GROUPS_MAX } else { limit.min(GROUPS_MAX) };
     let maximum = i32::try_from(maximum).unwrap_or(i32::MAX);
     let request = proto::GroupEntriesRequest { filter: Some(filter), maximum };
@@ -43,32 +44,55 @@ pub(super) async fn run(
             note_unknown(client, admin, &consumer).await;
         }
     } else {
-        table(&answer).print(output)?;
+        table(&answer, output).print(output)?;
     }
     for remark in remarks(&answer) {
         output.note(&remark);
     }
+    for line in next(output, &client.program(), &replay_run, &answer) {
+        output.note(&line);
+    }
     Ok(Exit::Done)
 }
 
-fn table(answer: &proto::GroupEntriesResponse) -> Table {
-    let mut table = Table::of(&COLUMNS);
+/// The groups; on a narrow terminal each error follows its group as a whole, since the error is what the groups are made by.
+fn table(answer: &proto::GroupEntriesResponse, output: Output) -> Table {
+    let narrow = output.is_narrow();
+    let mut table = Table::of(if narrow { &COLUMNS[..COLUMNS.len() - 1] } else { &COLUMNS[..] });
     let more = if answer.is_sample { "+" } else { "" };
     for group in &answer.groups {
-        table.row(vec![
+        let mut row = vec![
             format!("{}{more}", group.count).into(),
             name(&group.consumer).into(),
             Cell::new(enums::state(group.state), enums::style(group.state, false)),
             enums::cause(group.cause).into(),
             group.oldest_age.as_ref().map_or_else(|| "-".to_owned(), |age| rough(age.seconds)).into(),
-            if group.error.is_empty() {
-                Cell::new("-", TextStyle::Faint)
-            } else {
-                clean(&group.error).into()
-            },
-        ]);
+        ];
+        let error = if group.error.is_empty() { "-".to_owned() } else { clean(&group.error) };
+        if narrow {
+            table.row(row);
+            table.below(error);
+            continue;
+        }
+        row.push(if group.error.is_empty() { Cell::new(error, TextStyle::Faint) } else { error.into() });
+        table.row(row);
     }
     table
+}
+
+/// The command that lists the entries of the largest group's consumer and state.
+fn next(
+    output: Output,
+    program: &str,
+    replay_run: &str,
+    answer: &proto::GroupEntriesResponse,
+) -> Vec<String> {
+    let Some(group) = answer.groups.first() else { return Vec::new() };
+    let run =
+        if replay_run.is_empty() { String::new() } else { format!(" --replay-run {}", quoted(replay_run)) };
+    let (consumer, state) = (quoted(&group.consumer), enums::state(group.state));
+    let command = format!("{program} entries list --consumer {consumer}{run} --state {state}");
+    step(output.width(), &command, "which entries; `entries get` shows what can be done with one")
 }
 
 /// What the groups do not show.
@@ -93,9 +117,10 @@ mod tests {
     use crate::proto::{EntryGroup, EntryState, GroupEntriesResponse, ParkCause};
 
     fn screen(answer: &GroupEntriesResponse, output: Output) -> Vec<String> {
-        let fitted = table(answer).fitted(output, output.width());
+        let fitted = table(answer, output).fitted(output, output.width());
         let note = fitted.note();
-        fitted.lines.into_iter().chain(note).chain(remarks(answer)).collect()
+        let next = next(output, "ledger", "", answer);
+        fitted.lines.into_iter().chain(note).chain(remarks(answer)).chain(next).collect()
     }
 
     #[test]
@@ -123,8 +148,16 @@ mod tests {
         check("groups", |output| screen(&answer, output));
         let whole = GroupEntriesResponse { is_sample: false, more_groups: 0, ..answer };
         let shown = screen(&whole, Output::plain());
-        assert_eq!(shown.len(), 4, "{shown:?}");
+        assert_eq!(shown.len(), 5, "{shown:?}");
         assert!(shown[1].starts_with("9120   payments "), "{shown:?}");
         assert!(shown[2].ends_with("  no such \u{fffd}[31maccount"), "{shown:?}");
+        assert!(
+            shown[4].starts_with("next: ledger entries list --consumer payments --state PARKED "),
+            "{shown:?}"
+        );
+        // An error is never cut.
+        let narrow =
+            screen(&whole, Output::of_width(80)).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(narrow.contains(error), "{narrow}");
     }
 }

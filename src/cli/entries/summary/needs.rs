@@ -1,25 +1,27 @@
 //! What of a summary needs a person: shown first, the worst at the top.
 
+use std::borrow::Cow;
+
 use super::look::Look;
 use crate::cli::enums;
 use crate::cli::output::{Output, TextStyle};
 use crate::cli::table::wrapped_text;
-use crate::cli::text::{clean, counted, rough};
+use crate::cli::text::{clean, counted, quoted, rough};
 use crate::proto::{ConsumerSummary, EntryState};
 
 /// A consumer is named up to this number of them; the tables below name all.
 const NAMED_MAX: usize = 5;
 /// The threshold in seconds of the alert `InboxOldestDue` (deploy/alerts/rules.yaml).
-const OVERDUE: i64 = 900;
+pub(in crate::cli::entries) const OVERDUE: i64 = 900;
 
 /// The lines, or one line where nothing needs a person.
 pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
     let consumers = &look.summary.consumers;
-    let mut needs = Vec::new();
+    let mut needs: Vec<(TextStyle, String, String, Cow<'static, str>)> = Vec::new();
     let doubled = count(consumers, |one| one.doubled);
     if doubled > 0 {
         let text = counted(doubled, "effect may have happened twice", "effects may have happened twice");
-        needs.push((TextStyle::Bad, text, of(consumers, |one| one.doubled), "entries list --doubled"));
+        needs.push((TextStyle::Bad, text, of(consumers, |one| one.doubled), "entries list --doubled".into()));
     }
     let parked = |one: &ConsumerSummary| in_state(one, EntryState::Parked);
     if count(consumers, parked) > 0 {
@@ -31,7 +33,7 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
             TextStyle::Bad,
             text,
             of(consumers, parked),
-            "entries list --state PARKED --group-by error",
+            "entries list --state PARKED --group-by error".into(),
         ));
     }
     let expired = count(consumers, |one| one.expired);
@@ -39,7 +41,8 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
         let longest = consumers.iter().filter_map(|one| one.longest_expired.as_ref()).map(|age| age.seconds);
         let since = longest.max().map_or_else(String::new, |age| format!(", the longest for {}", rough(age)));
         let text = format!("{}{since}", counted(expired, "claim is expired", "claims are expired"));
-        needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.expired), "entries list --expired"));
+        let command = "entries list --expired".into();
+        needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.expired), command));
     }
     let waits = |one: &ConsumerSummary| {
         if overdue(one) > 0 { one.inbox.as_ref().map_or(0, |inbox| inbox.due) } else { 0 }
@@ -47,23 +50,19 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
     if count(consumers, waits) > 0 {
         let longest = consumers.iter().map(overdue).max().unwrap_or_default();
         let text = format!("stored messages wait, the oldest has been due for {}", rough(longest));
-        needs.push((
-            TextStyle::Doubtful,
-            text,
-            of(consumers, waits),
-            "is a worker running, and fast enough?",
-        ));
+        let command = largest(consumers, waits).map(|one| format!("entries next {}", quoted(&one.consumer)));
+        needs.push((TextStyle::Doubtful, text, of(consumers, waits), command.unwrap_or_default().into()));
     }
     let near = count(consumers, |one| one.near_exhaustion);
     if near > 0 {
         let noun = counted(near, "entry has", "entries have");
         let text = format!("{noun} at most one attempt left");
-        let command = "entries list --state FAILED_RETRYABLE";
+        let command = "entries list --state FAILED_RETRYABLE".into();
         needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.near_exhaustion), command));
     }
     let stopped = look.stopped();
     if !stopped.is_empty() {
-        needs.push((TextStyle::Bad, "no new grants".to_owned(), stopped, "policy holds; policy list"));
+        needs.push((TextStyle::Bad, "no new grants".to_owned(), stopped, look.who_stopped().into()));
     }
     if needs.is_empty() {
         return vec![output.styled("nothing needs a person", TextStyle::Good)];
@@ -109,6 +108,15 @@ fn of(consumers: &[ConsumerSummary], number: impl Fn(&ConsumerSummary) -> i64) -
     listed(named, more)
 }
 
+/// The consumer with the largest number, the first by its name.
+fn largest(
+    consumers: &[ConsumerSummary],
+    number: impl Fn(&ConsumerSummary) -> i64,
+) -> Option<&ConsumerSummary> {
+    let with = consumers.iter().filter(|one| number(one) > 0);
+    with.min_by(|one, other| number(other).cmp(&number(one)).then_with(|| one.consumer.cmp(&other.consumer)))
+}
+
 /// A consumer, with its replay run.
 fn name(one: &ConsumerSummary) -> String {
     match one.replay_run.as_str() {
@@ -138,20 +146,34 @@ impl Look {
                 }
             })
             .collect();
-        let mut disabled: Vec<&str> = self.disabled.iter().map(String::as_str).collect();
         for one in &self.summary.consumers {
-            if one.disabled {
-                disabled.push(&one.consumer);
-            } else if self.holds.is_empty() && one.held_by.is_some() {
+            if !one.disabled && self.holds.is_empty() && one.held_by.is_some() {
                 names.push(format!("{} (held)", clean(&one.consumer)));
             }
         }
-        disabled.sort_unstable();
-        disabled.dedup();
+        let disabled = self.disabled();
         names.extend(disabled.iter().map(|name| format!("{} (disabled)", clean(name))));
         let more = names.len().saturating_sub(NAMED_MAX);
         names.truncate(NAMED_MAX);
         listed(names, more)
+    }
+
+    /// The consumers whose policies are disabled, by name.
+    fn disabled(&self) -> Vec<&str> {
+        let summarized = self.summary.consumers.iter().filter(|one| one.disabled);
+        let mut names: Vec<&str> = summarized.map(|one| one.consumer.as_str()).collect();
+        names.extend(self.disabled.iter().map(String::as_str));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The commands that show who stopped the consumers, and why: of several disabled policies, the history of the first.
+    fn who_stopped(&self) -> String {
+        let is_held = self.summary.consumers.iter().any(|one| one.held_by.is_some());
+        let holds = (is_held || !self.holds.is_empty()).then(|| "policy holds".to_owned());
+        let history = self.disabled().first().map(|name| format!("policy history {}", quoted(name)));
+        holds.into_iter().chain(history).collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -51,7 +51,7 @@ fn summary_shows_estimates_bounds_stuck_and_held() {
             "  2 entries are parked: pay\u{fffd}ments 2 (entries list --state PARKED --group-by error)",
             "  3 claims are expired, the longest for 1m: pay\u{fffd}ments 3 (entries list --expired)",
             "  1 entry has at most one attempt left: pay\u{fffd}ments 1 (entries list --state FAILED_RETRYABLE)",
-            "  no new grants: pay\u{fffd}ments (disabled) (policy holds; policy list)",
+            "  no new grants: pay\u{fffd}ments (disabled) (policy history \"$(printf %b 'pay\\0033ments')\")",
             "pay\u{fffd}ments  disabled: no new grants",
             "  STATE        CAUSE           COUNT  OLDEST",
             "  IN_PROGRESS  -               1001+  -",
@@ -80,7 +80,7 @@ fn summary_overdue_backlog_needs_a_person() {
         (
             12,
             Some(900),
-            "  stored messages wait, the oldest has been due for 15m: mail 12 (is a worker running, and fast enough?)",
+            "  stored messages wait, the oldest has been due for 15m: mail 12 (entries next mail)",
         ),
     ] {
         let inbox = InboxSummary { due, later: 3, oldest_due_age: seconds.and_then(age), at_least: due > 0 };
@@ -102,7 +102,10 @@ fn held_consumers_without_entries_are_shown() {
         ..look(Vec::new())
     };
     let shown = lines(Output::plain(), &held, None);
-    assert_eq!(shown[1], "  no new grants: team-a-* (held), mail (disabled) (policy holds; policy list)");
+    assert_eq!(
+        shown[1],
+        "  no new grants: team-a-* (held), mail (disabled) (policy holds; policy history mail)"
+    );
     let all = Look { holds: vec![Hold { all: true, ..Hold::default() }], ..look(Vec::new()) };
     assert!(lines(Output::plain(), &all, None)[1].starts_with("  no new grants: all consumers (held) "));
 }
