@@ -2925,13 +2925,13 @@ MUTANTS = [
     Mutant("RC19", "a doubled effect whose outcome is unknown raises no alert", "reconcile::faults", [
         ("src/ledger/operators/reconcile.rs", "            Err(unknown) => {\n                work.alert(&outcomes);\n", "            Err(unknown) => {\n"),
     ]),
-    Mutant("IN66", "a summary fails whose messages cannot be counted", "queries::stored", [
+    Mutant("IN80", "a summary fails whose messages cannot be counted", "queries::stored", [
         ("src/rpc/admin/summary.rs", "SUMMARY_MAX + 1).await.ok()?;", "SUMMARY_MAX + 1).await.expect(\"a count\");"),
     ]),
-    Mutant("IN67", "a message that is stored again counts as a new one", "inbox::store_table", [
+    Mutant("IN81", "a message that is stored again counts as a new one", "inbox::store_table", [
         ("src/ledger/inbox/mod.rs", "if let Ok((StoreVerdict::Stored { .. }, _)) = &answer {", "if answer.is_ok() {"),
     ]),
-    Mutant("IN68", "forgotten series of stored messages stay", "metrics::tests::by_type", [
+    Mutant("IN82", "forgotten series of stored messages stay", "metrics::tests::by_type", [
         ("src/metrics/event_type.rs", "            drop(families.stored.remove_label_values(&[consumer, name]));\n", ""),
     ]),
     Mutant("NI31", "an unknown action of the audit is answered with no event", "operators::audit_filters", [
