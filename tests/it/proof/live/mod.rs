@@ -10,6 +10,7 @@ mod deaths;
 mod failover;
 mod harm;
 mod hold;
+mod inbox;
 mod judge;
 mod marks;
 mod mesh;
