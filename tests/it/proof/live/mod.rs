@@ -6,6 +6,7 @@ mod audit_judged;
 mod audit_many;
 mod client;
 mod clocks;
+mod conservation;
 mod deaths;
 mod failover;
 mod harm;
