@@ -184,7 +184,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The entry becomes a neighbour of the walk's key, under a key of its own.
+    /// The entry becomes a neighbour of the walk's key, under another key.
     pub(super) fn remember(&mut self) {
         if let Some(entry) = self.entry.as_ref().filter(|entry| entry.next_at().is_some()) {
             let mut other = entry.clone();

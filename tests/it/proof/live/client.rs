@@ -34,7 +34,7 @@ pub(crate) struct Client {
     pub(super) number: u64,
     pub(super) random: Random,
     pub(super) stubs: Vec<LedgerServiceClient<Channel>>,
-    /// How often a proxy has sent the last call; zero where nobody said so.
+    /// How often a proxy has sent the last call; zero where no proxy reports it.
     tries: AtomicU64,
     /// Old claims and tokens, to come back with.
     past: Vec<(Arc<KeyLog>, u64, i64)>,

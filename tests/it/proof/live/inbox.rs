@@ -108,7 +108,7 @@ impl Client {
         let mut stub = self.stubs[replica].clone();
         let (invoked, before) = (now(), self.world.open_since(now()));
         let sent = stub.claim_next(timely(request.clone()));
-        let told = tokio::time::timeout(DEADLINE + Duration::from_millis(200), sent).await;
+        let answered = tokio::time::timeout(DEADLINE + Duration::from_millis(200), sent).await;
         let returned = now();
         self.world.calls.fetch_add(1, Ordering::Relaxed);
         let event = |outcome, returned| Event {
@@ -119,7 +119,7 @@ impl Client {
             invoked,
             returned,
         };
-        let failed = match told {
+        let failed = match answered {
             Ok(Ok(answer)) => {
                 let mut handed = Vec::new();
                 for one in answer.into_inner().messages {

@@ -60,7 +60,7 @@ pub(crate) struct KeyLog {
     /// The effects that a fenced sink accepted: token and instant.
     pub(crate) effects: Mutex<Vec<(i64, i64)>>,
     begun: AtomicUsize,
-    /// When a client was told that it is at its end; the end of time before.
+    /// When a client was answered that it is at its end; the end of time before that.
     pub(crate) ended: AtomicI64,
     /// Somebody holds it: to ask again before this would only fill the record.
     quiet_until: AtomicI64,

@@ -49,7 +49,7 @@ fn message(number: usize) -> proto::StoreRequest {
 }
 
 pub(super) async fn work(world: Arc<World>, account: Arc<Account>, number: u64) {
-    let mut random = Random::new(world.seed ^ (number + 1) << 40);
+    let mut random = Random::new(world.seed ^ ((number + 1) << 40));
     let stubs = clients(&world);
     while let Some(mut left) = account.take(1 + random.below(BATCH) as usize) {
         if left.is_empty() {

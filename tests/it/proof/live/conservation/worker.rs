@@ -27,7 +27,7 @@ struct Worker {
 }
 
 pub(super) async fn work(world: Arc<World>, account: Arc<Account>, number: u64) {
-    let random = Random::new(world.seed ^ (number + 1) << 44);
+    let random = Random::new(world.seed ^ ((number + 1) << 44));
     let mut worker = Worker { account, random, stubs: clients(&world) };
     while !worker.account.is_over() {
         let request = proto::ClaimNextRequest {
