@@ -2736,8 +2736,8 @@ MUTANTS = [
     ]),
     Mutant("IN75", "a page token of a list of kept messages continues another list", "proof::fuzz", [
         ("src/rpc/admin/entries.rs", "let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), ..request.clone() };",
-         "let filter = request.filter.clone().map(|filter| proto::EntryFilter { inbox: 0, ..filter });\n"
-         "        let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), filter, ..request.clone() };"),
+         "let shown = request.filter.clone().map(|filter| proto::EntryFilter { inbox: 0, ..filter });\n"
+         "        let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), filter: shown, ..request.clone() };"),
     ]),
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
