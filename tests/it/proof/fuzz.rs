@@ -123,6 +123,7 @@ async fn mangled_page_tokens() {
         assert!(!first.next_page_token.is_empty());
         tokens.push(first.next_page_token.into_bytes());
     }
+    assert_ne!(tokens[0], tokens[1], "a page token is bound to the filter of its list");
     let (end, mut sent, mut accepted) = (until(&run), 0_u64, 0_u64);
     while Instant::now() < end {
         // Now and then it is left as it is: then it is accepted, which shows that the others are looked at.
