@@ -2705,6 +2705,40 @@ MUTANTS = [
         ("src/store/sqlite/inbox.rs", "find(|(_, stored)| stored.entry.is_ok())", "find(|(_, stored)| stored.entry.is_ok() || stored.entry.is_err())"),
     ]),
     # Between the parts: gauges, settings, clocks, and what proofs demand.
+    Mutant("IN66", "the cursor passes messages that were not handed out", "proof::lockstep", [
+        ("src/ledger/inbox/look.rs", "        Some((next, _)) => *next,", "        Some(_) => due.candidates.len(),"),
+    ]),
+    Mutant("IN67", "a server that stores does not look at the backlog", "inbox::store_table", [
+        ("src/ledger/inbox/store.rs", "if !self.policies.of(consumer).inbox || self.broken {", "if self.policies.of(consumer).inbox || self.broken {"),
+    ]),
+    Mutant("IN68", "the cursor stays above a clock that was set back", "ledger::inbox::cursor", [
+        ("src/ledger/inbox/cursor.rs", "if clock < self.place.at {", "if clock < StoreTime(0) {"),
+    ]),
+    Mutant("IN69", "the cursor never returns to the start", "ledger::inbox::cursor", [
+        ("src/ledger/inbox/cursor.rs", "self.returns_at.is_some_and(|at| now >= at)", "self.returns_at.is_some_and(|at| now >= at && false)"),
+    ]),
+    Mutant("IN70", "messages are handed out without a commit", "proof::live::conservation", [
+        ("src/store/postgres/inbox.rs", "                self.connection.commit().await?;\n", "                self.connection.rollback().await?;\n"),
+    ]),
+    Mutant("IN71", "a Store whose outcome is unknown is acknowledged", "proof::live::conservation", [
+        ("src/ledger/inbox/store.rs", "all.for_each(|one| one.answer(Err(lost())));",
+         "all.for_each(|one| one.answer(Ok((StoreVerdict::Stored { state: crate::domain::State::Received }, None))));"),
+    ]),
+    Mutant("IN72", "a message that is kept already is stored as a new one", "proof::differential", [
+        ("src/domain/inbox.rs", "state if entry.body == Some(Body::Kept) =>", "state if entry.body == Some(Body::Erased) =>"),
+    ]),
+    Mutant("IN73", "a completed message is kept as long as its entry", "proof::differential", [
+        ("src/domain/retention.rs", "entry.closed_at.unwrap_or(entry.updated_at) + policy.message_retention", "entry.closed_at.unwrap_or(entry.updated_at) + policy.retention"),
+    ]),
+    Mutant("IN74", "a summary counts messages that are due as due later, too", "proof::counted", [
+        ("src/store/postgres/inbox_statements.rs", "WHERE e.consumer = (SELECT no FROM one) AND e.next_at > (SELECT now FROM clock)",
+         "WHERE e.consumer = (SELECT no FROM one) AND e.next_at > 0"),
+    ]),
+    Mutant("IN75", "a page token of a list of kept messages continues another list", "proof::fuzz", [
+        ("src/rpc/admin/entries.rs", "let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), ..request.clone() };",
+         "let shown = request.filter.clone().map(|filter| proto::EntryFilter { inbox: 0, ..filter });\n"
+         "        let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), filter: shown, ..request.clone() };"),
+    ]),
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(waits.micros());\n",

@@ -5,7 +5,7 @@
 SUITES=(
     "model|unique states|all of a small bound|10000000|--features crash-points --test it proof::model|every interleaving of three deliveries, races, losses, expiry, redrive and purge keeps the invariants (T1)"
     "differential|steps|200000|10000000|--features crash-points --test it proof::differential|the core and an independent specification agree on answers, rows and purges (T16)"
-    "lockstep|sequences of 50 calls a store|500|5000|--features crash-points --test it proof::lockstep|a whole server agrees with the specification, through the wire, on both stores (T3)"
+    "lockstep|sequences of 50 calls a store|320|5000|--features crash-points --test it proof::lockstep|a whole server agrees with the specification, through the wire, on both stores (T3)"
     "interleavings|schedules|1000|100000|--lib --features shuttle interleavings|the batcher answers each call once, under any schedule of its tasks (T5)"
     "live-history|calls|10000|1000000|--features crash-points --test it proof::live::suites::histories|three replicas over one Postgres: every key's history is linearizable (T6)"
     "live-operators|calls of consumers|5000|100000|--features crash-points --test it proof::live::suites::operators|redrives, parks, resolves, deletes and changes of policies amid claims: every key's history is linearizable, under policies that may have been in force"
@@ -15,6 +15,7 @@ SUITES=(
     "pooler|crashes in each mode, 100 ended connections and a killed PgBouncer each|1|50|--features crash-points --test it proof::live::pooled|behind PgBouncer, in session and in transaction mode, its connections and Postgres' ended, Postgres and PgBouncer killed, nothing is lost"
     "pause|pauses|5|50|--features crash-points --test it proof::live::suites::pauses|servers and Postgres stopped beyond the lease are fenced (T10)"
     "cut|cuts|100|1000|--features crash-points --test it proof::live::suites::cut|connections cut, half-closed, silenced on both sides lose nothing (T11)"
+    "conservation|messages|1000|100000|--features crash-points --test it proof::live::conservation|messages are stored and acknowledged while servers are killed at named points of the inbox, Postgres crashes and connections are cut: every one ends, and none is handed to two live claims"
     "clocks|jumps of the store's clock|5|100|--features crash-points --test it proof::live::clocks|the store's clock jumps forward and back by up to an hour under load: no token is given twice or shrinks, nothing is granted while the clock is behind, and metrics and log report it (T12)"
     "failover|failovers, two fifths of them to an asynchronous standby besides, and a restore|2|50|--features crash-points --test it proof::live::failover|failovers to a synchronous standby lose nothing; what an asynchronous one and a restore from a backup lose is announced, and explains every history (T9)"
     "versions|restarts into another version|3|24|--features crash-points --test it proof::live::versions|servers and clients of this version and the one before, the next schema coming: every history is linearizable (T20)"

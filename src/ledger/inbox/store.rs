@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Inbox;
 use super::jobs::StoreJob;
 use super::statement::within;
+use crate::common::crash;
 use crate::common::log_limit::error_once_a_second;
 use crate::domain::{
     Context, Doubt, Entry, Key, KeyHash, Policy, Reading, Reason, Rejection, StoreRequest, StoreTime,
@@ -329,6 +330,7 @@ impl<'a> StoreBatch<'a> {
 
     /// A message is durable: a worker of its consumer may take it.
     fn stored(&self, key: &Key) {
+        crash::point("after_stored");
         self.inbox.lines.stored(key.consumer());
     }
 

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::errors::of_sqlx;
 use super::inbox_statements as sql;
 use super::{PgSession, column, no_meta, serves, sparse};
+use crate::common::crash;
 use crate::domain::{Entry, KeyHash, Reading, StoreTime, TOKEN_CLOCK_MAX};
 use crate::store::columns::{Row, entry_columns};
 use crate::store::dictionary::Dictionary;
@@ -108,7 +109,10 @@ impl Inbox for PgSession {
         let outcome = self.hand_out_within_transaction(look, choose).await;
         match &outcome {
             Ok(done) if done.choice.writes.is_empty() => self.connection.rollback().await?,
-            Ok(_) => self.connection.commit().await?,
+            Ok(_) => {
+                crash::point("before_hand_out_commit");
+                self.connection.commit().await?;
+            }
             Err(StoreError::NotApplied(_)) => self.connection.rollback().await?,
             Err(StoreError::Unknown(_)) => {}
         }

@@ -16,6 +16,7 @@ use super::file::Work;
 use super::inbox_statements as sql;
 use super::names::learn_names;
 use super::one_trip::Mode;
+use crate::common::crash;
 use crate::domain::{Entry, KeyHash, Reading, StoreTime};
 use crate::store::columns::Row;
 use crate::store::dictionary::Dictionary;
@@ -301,6 +302,7 @@ async fn hand_out(
     } else {
         None
     };
+    crash::point("before_hand_out_commit");
     Ok(HandedOut { reading, choice, messages, full, next_due })
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn command(op: &Op) -> Command {
             },
         ),
         Op::Lookup => Command::Lookup,
+        Op::Store { .. } => panic!("a Store is decided by its own rules"),
     }
 }
 
@@ -105,6 +106,7 @@ pub(crate) fn row(entry: &Entry) -> Row {
         result: entry.result.to_vec(),
         dropped: entry.result_dropped,
         body: entry.body,
+        erase_at: entry.erase_at.map(|at| at.0),
         closed_at: entry.closed_at.map_or(0, |at| at.0),
         parked_at: entry.parked_at.map_or(0, |at| at.0),
         changed_at: entry.updated_at.0,
@@ -154,7 +156,7 @@ pub(crate) fn by_core(answer: &Answer) -> Said {
     }
 }
 
-fn of_verdict(verdict: Verdict) -> Said {
+pub(crate) fn of_verdict(verdict: Verdict) -> Said {
     match verdict {
         Verdict::Acquired {
             token,

@@ -1,13 +1,14 @@
 //! The core against the spec: the same random steps, the same answers, the same rows.
 
 // Also a module of `rules.rs`, which finds it by its path alone.
+#[path = "differential/inbox.rs"]
+mod inbox;
 #[path = "differential/without_claim.rs"]
 mod without_claim;
 
 use idempotency_ledger_domain::{
     Changed, ClockLimits, Context, Entry, Fold, Key, Namespace, Policy, Reading, Reason, RunMode, Span,
     Standing, StoreTime, TOKEN_MAX, allowed_changes, is_over, is_over_with_its_run, operate, run_taken_from,
-    store,
 };
 
 use super::reconciled::Seen;
@@ -31,6 +32,11 @@ struct Walk {
     known: Vec<(u128, String)>,
     /// The effects that were reconciled.
     seen: Seen,
+    /// Entries of other keys of the consumer that are due: neighbours of a handout.
+    neighbours: Vec<Entry>,
+    /// How many messages were handed out with others, and how many were erased.
+    handed: u64,
+    erased: u64,
     /// How many writes carried the changes of several commands.
     folded: u64,
     /// How many reports of one effect came after another one.
@@ -43,7 +49,7 @@ struct Walk {
 fn the_core_and_the_spec_agree() {
     let mut run = Run::new("differential", 200_000);
     let mut seen = std::collections::BTreeMap::<String, u64>::new();
-    let (mut steps, mut folded, mut doubled) = (0, 0, 0);
+    let (mut steps, mut folded, mut doubled, mut handed, mut erased) = (0, 0, 0, 0, 0);
     let mut key_number = 0;
     while steps < run.size {
         let mut random = Random::new(run.seed.wrapping_add(key_number << 20));
@@ -58,6 +64,9 @@ fn the_core_and_the_spec_agree() {
             entry: None,
             known: Vec::new(),
             seen: Seen::default(),
+            neighbours: Vec::new(),
+            handed: 0,
+            erased: 0,
             folded: 0,
             doubled: 0,
             log: Vec::new(),
@@ -71,6 +80,8 @@ fn the_core_and_the_spec_agree() {
         }
         folded += walk.folded;
         doubled += walk.doubled;
+        handed += walk.handed;
+        erased += walk.erased;
         key_number += 1;
         run.progress(steps, "steps");
     }
@@ -78,8 +89,11 @@ fn the_core_and_the_spec_agree() {
     assert!(seen.len() >= 20, "too little was seen: {seen:?}");
     assert!(folded > steps / 100, "only {folded} writes carried several changes");
     assert!(doubled > steps / 2_000, "only {doubled} effects were reported twice");
+    assert!(handed > steps / 1_000, "only {handed} messages were handed out together with others");
+    assert!(erased > steps / 2_000, "only {erased} messages were erased");
     run.summary(format!(
-        "{steps} steps on {key_number} keys, {folded} writes of several changes, {doubled} doubled effects, {} kinds of answers, the rarest ({}) {} times",
+        "{steps} steps on {key_number} keys, {folded} writes of several changes, {doubled} doubled effects, {handed} messages \
+         handed out with others, {erased} erased, {} kinds of answers, the rarest ({}) {} times",
         seen.len(),
         fewest.0,
         fewest.1
@@ -135,6 +149,10 @@ impl Walk {
         let row = self.entry.as_ref().map(by_core::row);
         self.now += steps::advance(random, row.as_ref(), &self.policy, self.now);
         self.queued()?;
+        self.erase();
+        if self.random.percent(20) {
+            self.remember();
+        }
         let random = &mut self.random;
         if random.percent(6) {
             return self.order();
@@ -142,6 +160,9 @@ impl Walk {
         // Replay runs have no inbox.
         if random.percent(12) && self.policy.run == Standing::Live {
             return self.stored();
+        }
+        if random.percent(10) && self.policy.run == Standing::Live {
+            return self.handed_out();
         }
         if random.percent(4) {
             return self.reconcile();
@@ -214,56 +235,6 @@ impl Walk {
         self.folded += u64::from(wrote > 1);
         self.forget()?;
         said
-    }
-
-    /// A message is kept, or not: both say the same, and know the same then.
-    fn stored(&mut self) -> Result<Said, String> {
-        let (print, occurred_at) = steps::message(&mut self.random, self.now);
-        let behind = self.random.percent(2);
-        let ahead = !behind && self.random.percent(2);
-        let (key, row) = (key(&self.policy), self.row());
-        let context = Context {
-            policy: &self.policy,
-            now: StoreTime(self.now),
-            token_offset: self.offset,
-            position: 1 + self.random.below(1_000) as i64,
-            clock_behind: behind,
-            clock_before_release: false,
-            clock_ahead: ahead,
-        };
-        let done = store(&key, self.entry.as_ref(), &by_core::message(&print, occurred_at), &context);
-        let says = by_core::of_store(&done.answer);
-        // The token of a message that is stored first was given to no caller, and is in no answer.
-        let choice = done.write.as_ref().map_or(0, |entry| entry.token);
-        let world = World { policy: &self.policy, now: self.now, offset: self.offset, behind, ahead, choice };
-        let (expected, after) = spec::store(row.as_ref(), (&print, occurred_at), &world);
-        self.log.push(format!("at {}, Store {print:?}\n  core: {says:?}\n  spec: {expected:?}", self.now));
-        if let Some(next) = done.write {
-            let first = (self.now + self.offset) / 1_000 * 1_000;
-            if next.version != self.entry.as_ref().map_or(first, |entry| entry.version + 1) {
-                return Err(format!("the version of {next:?} after {:?}", self.entry));
-            }
-            self.entry = Some(next);
-        }
-        if (&says, &self.row()) != (&expected, &after) {
-            let held = self.row();
-            return Err(format!(
-                "the core says {says:?} and holds {held:?}, the spec {expected:?} and {after:?}"
-            ));
-        }
-        self.forget()?;
-        Ok(says)
-    }
-
-    /// When a kept message is due, and whether it is handed out alone: both say the same.
-    fn queued(&self) -> Result<(), String> {
-        let (Some(entry), Some(row)) = (&self.entry, self.row()) else { return Ok(()) };
-        let says = (entry.next_at().map(|at| at.0), entry.is_suspect(StoreTime(self.now)));
-        let expected = (spec::next_at(&row), spec::suspect(&row, self.now));
-        if says != expected {
-            return Err(format!("due and suspect: the core {says:?}, the spec {expected:?}, of {row:?}"));
-        }
-        Ok(())
     }
 
     /// What the row says to operators: both say the same of its effect, and allow the same changes.

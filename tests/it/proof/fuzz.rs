@@ -2,17 +2,19 @@
 //! configuration files, keys. Nothing may panic, nothing may be called a bug of the server, and every
 //! refusal says what is wrong. The inputs are mutated from sound ones; nothing looks at coverage.
 
+mod requests;
+
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::domain::Key;
-use idempotency_ledger::proto::{self, settlement::Action};
+use idempotency_ledger::domain::{Key, Policy};
+use idempotency_ledger::proto;
 use idempotency_ledger::server::config::{Config, Settings};
-use prost::Message;
 use tonic::Code;
 
+use self::requests::{methods, stored_message};
 use super::run::Run;
 use super::steps::pick;
-use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::details::{claim, refusal};
 use crate::harness::random::Random;
 use crate::harness::raw::{channel, send};
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -56,211 +58,6 @@ fn brief() -> Setup {
     Setup { max_wait: std::time::Duration::from_millis(20), ..Setup::default() }
 }
 
-/// The methods, each with messages that it takes.
-async fn methods(server: &mut TestServer) -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let token = acquired(&server.client.claim(claim("c", "1")).await.unwrap().into_inner()).token;
-    let second = Some(prost_types::Duration { seconds: 1, nanos: 5 });
-    let (key, bytes) = (key("c", "1"), bytes::Bytes::from_static(b"some bytes"));
-    let claim = proto::ClaimRequest {
-        claim_id: "9b2e3a6c-53a1-4c6f-8e07-0b8a3f1d2c4e".into(),
-        lease: second,
-        fingerprint: bytes.clone(),
-        occurred_at: Some(prost_types::Timestamp { seconds: 1_780_000_000, nanos: 7 }),
-        wait: second,
-        ..claim("c", "2")
-    };
-    let renew = proto::RenewRequest {
-        key: key.clone(),
-        token,
-        lease: second,
-        effect_started: true,
-        checkpoint: Some(bytes.clone()),
-    };
-    let complete = proto::CompleteRequest {
-        key: key.clone(),
-        token,
-        result: bytes.clone(),
-        result_left_out: true,
-        event_type: String::new(),
-    };
-    let fail = proto::FailRequest {
-        key: key.clone(),
-        token,
-        kind: 3,
-        error: "why".into(),
-        retry_after: second,
-        event_type: "paid".into(),
-    };
-    let release = proto::ReleaseRequest {
-        key: key.clone(),
-        token,
-        delay: second,
-        unpin_fingerprint: false,
-        event_type: String::new(),
-    };
-    let actions = [
-        Action::Renew(renew.clone()),
-        Action::Complete(complete.clone()),
-        Action::Fail(fail.clone()),
-        Action::Release(release.clone()),
-    ];
-    let settlements = actions.map(|action| proto::Settlement { action: Some(action) }).to_vec();
-    let list = proto::ListEntriesRequest {
-        filter: Some(proto::EntryFilter { consumer: "c".into(), ..Default::default() }),
-        page_size: 3,
-        ..Default::default()
-    };
-    let audit = proto::ListAuditEventsRequest { consumer: "c".into(), page_size: 2, ..Default::default() };
-    let policy = proto::SetPolicyRequest {
-        consumer: "c".into(),
-        request_id: "policy".into(),
-        reason: "why".into(),
-        policy: Some(proto::Policy { lease: second, max_attempts: Some(3), ..Default::default() }),
-        ..Default::default()
-    };
-    let single = proto::RedriveEntryRequest {
-        key: key.clone(),
-        request_id: "single".into(),
-        reason: "why".into(),
-        expected_version: 1,
-        ..Default::default()
-    };
-    let parked = proto::EntryFilter {
-        consumer: "c".into(),
-        source: "tests".into(),
-        id_prefix: "1".into(),
-        states: vec![proto::EntryState::Parked.into()],
-        causes: vec![proto::ParkCause::Consumer.into()],
-        min_age: second,
-        owner: "worker".into(),
-        error_contains: "poison".into(),
-        parked_max_age: second,
-        inbox: proto::MessageState::Kept.into(),
-        ..Default::default()
-    };
-    let group = proto::GroupEntriesRequest { filter: Some(parked.clone()), maximum: 3 };
-    let many = proto::RedriveEntriesRequest {
-        filter: Some(parked),
-        operation_id: "many".into(),
-        reason: "why".into(),
-        rate: 1_000,
-        ..Default::default()
-    };
-    let failed = vec![proto::EntryState::FailedRetryable.into()];
-    let park_many = proto::ParkEntriesRequest {
-        filter: many.filter.clone().map(|filter| proto::EntryFilter {
-            states: failed,
-            causes: Vec::new(),
-            ..filter
-        }),
-        operation_id: "park many".into(),
-        reason: "why".into(),
-        rate: 1_000,
-        ..Default::default()
-    };
-    let resolve_many = proto::ResolveEntriesRequest {
-        filter: many.filter.clone(),
-        operation_id: "resolve many".into(),
-        reason: "why".into(),
-        rate: 1_000,
-        state: proto::EntryState::FailedTerminal.into(),
-        evidence: "seen".into(),
-        ..Default::default()
-    };
-    let in_run = |key: &Option<proto::EntryKey>| {
-        key.clone().map(|key| proto::EntryKey { replay_run: "r.1_A-z".into(), ..key })
-    };
-    let replayed = proto::ClaimRequest { key: in_run(&claim.key), ..claim.clone() };
-    let settled = proto::CompleteRequest { key: in_run(&key), ..complete.clone() };
-    let looks = [key.clone(), in_run(&key)].map(|key| proto::LookupRequest { key, wait: second });
-    let create = proto::CreateReplayRunRequest {
-        consumer: "c".into(),
-        replay_run: "r.1_A-z".into(),
-        request_id: "create".into(),
-        reason: "why".into(),
-        ends_in: Some(prost_types::Duration { seconds: 3_600, nanos: 0 }),
-    };
-    let close = proto::CloseReplayRunRequest {
-        consumer: "c".into(),
-        replay_run: "s".into(),
-        request_id: "close".into(),
-        reason: "why".into(),
-    };
-    let runs = proto::ListReplayRunsRequest { consumer: "c".into(), page_size: 1, page_token: "a".into() };
-    // Not of the consumers that all else is about.
-    let hold = proto::HoldConsumersRequest {
-        prefix: "held-".into(),
-        all: false,
-        request_id: "hold".into(),
-        reason: "why".into(),
-    };
-    let proto::HoldConsumersRequest { prefix, all, reason, .. } = hold.clone();
-    let resume = proto::ResumeConsumersRequest { prefix, all, request_id: "resume".into(), reason };
-    let holds = proto::ListHoldsRequest { prefix: "held".into() };
-    // There are runs to claim in, to close and to list.
-    let rebuild = proto::Policy { replay: proto::ReplayMode::Rebuild.into(), ..Default::default() };
-    let request_id = "rebuild".into();
-    let allow = proto::SetPolicyRequest { policy: Some(rebuild), request_id, ..policy.clone() };
-    server.admin.set_policy(allow).await.unwrap();
-    server.admin.create_replay_run(create.clone()).await.unwrap();
-    let other = proto::CreateReplayRunRequest {
-        replay_run: "s".into(),
-        request_id: "other".into(),
-        ..create.clone()
-    };
-    server.admin.create_replay_run(other).await.unwrap();
-    let effect = proto::ReconcileRow {
-        key: key.clone(),
-        at: Some(prost_types::Timestamp { seconds: 1_780_000_000, nanos: 5_000 }),
-        evidence: proto::EffectEvidence::Spool.into(),
-        result: bytes.clone(),
-        fingerprint: b"print".to_vec().into(),
-    };
-    let reconcile =
-        proto::ReconcileEntriesRequest { reason: "why".into(), dry_run: false, rows: vec![effect] };
-    let row = proto::ImportedEntry { key: key.clone(), result: bytes, ..Default::default() };
-    let import = proto::ImportEntriesRequest {
-        operation_id: "import".into(),
-        reason: "why".into(),
-        entries: vec![row],
-    };
-    vec![
-        ("LedgerService/Claim", vec![claim.encode_to_vec(), replayed.encode_to_vec()]),
-        ("LedgerService/Renew", vec![renew.encode_to_vec()]),
-        ("LedgerService/Complete", vec![complete.encode_to_vec(), settled.encode_to_vec()]),
-        ("LedgerService/Fail", vec![fail.encode_to_vec()]),
-        ("LedgerService/Release", vec![release.encode_to_vec()]),
-        (
-            "LedgerService/BatchClaim",
-            vec![proto::BatchClaimRequest { requests: vec![claim.clone(), replayed, claim] }.encode_to_vec()],
-        ),
-        ("LedgerService/Lookup", looks.iter().map(Message::encode_to_vec).collect()),
-        (
-            "LedgerService/BatchLookup",
-            vec![proto::BatchLookupRequest { requests: looks.to_vec() }.encode_to_vec()],
-        ),
-        ("LedgerService/BatchSettle", vec![proto::BatchSettleRequest { settlements }.encode_to_vec()]),
-        ("AdminService/GetEntry", vec![proto::GetEntryRequest { key, ..Default::default() }.encode_to_vec()]),
-        ("AdminService/ListEntries", vec![list.encode_to_vec()]),
-        ("AdminService/GroupEntries", vec![group.encode_to_vec()]),
-        ("AdminService/SummarizeEntries", vec![proto::SummarizeEntriesRequest::default().encode_to_vec()]),
-        ("AdminService/ListAuditEvents", vec![audit.encode_to_vec()]),
-        ("AdminService/SetPolicy", vec![policy.encode_to_vec()]),
-        ("AdminService/RedriveEntry", vec![single.encode_to_vec()]),
-        ("AdminService/RedriveEntries", vec![many.encode_to_vec()]),
-        ("AdminService/ParkEntries", vec![park_many.encode_to_vec()]),
-        ("AdminService/ResolveEntries", vec![resolve_many.encode_to_vec()]),
-        ("AdminService/ImportEntries", vec![import.encode_to_vec()]),
-        ("AdminService/ReconcileEntries", vec![reconcile.encode_to_vec()]),
-        ("AdminService/CreateReplayRun", vec![create.encode_to_vec()]),
-        ("AdminService/CloseReplayRun", vec![close.encode_to_vec()]),
-        ("AdminService/ListReplayRuns", vec![runs.encode_to_vec()]),
-        ("AdminService/HoldConsumers", vec![hold.encode_to_vec()]),
-        ("AdminService/ResumeConsumers", vec![resume.encode_to_vec()]),
-        ("AdminService/ListHolds", vec![holds.encode_to_vec()]),
-    ]
-}
-
 /// Every refusal has a published reason (`refusal` asserts it), and none is the server's fault.
 fn judge(run: &Run, method: &str, bytes: &[u8], answer: &Result<(), tonic::Status>) -> bool {
     let Err(status) = answer else { return true };
@@ -302,26 +99,45 @@ async fn mangled_requests() {
 async fn mangled_page_tokens() {
     let mut run = Run::new("fuzz-page-tokens", SECONDS);
     let mut random = Random::new(run.seed);
-    let mut server = TestServer::start_with(Kind::Sqlite, brief()).await;
+    let inbox = Policy { inbox: true, ..Policy::default() };
+    let mut server = TestServer::start_with(Kind::Sqlite, brief().with("c", inbox)).await;
     let requests = (0..20).map(|number| claim("c", &number.to_string())).collect();
     server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
-    let list = |page_token: String| proto::ListEntriesRequest {
-        filter: Some(proto::EntryFilter { consumer: "c".into(), ..Default::default() }),
+    let requests = (0..20).map(|number| stored_message(&number.to_string())).collect();
+    server.client.batch_store(proto::BatchStoreRequest { requests }).await.unwrap();
+    // All entries, and those whose message is kept.
+    let filters = [proto::MessageState::Unspecified, proto::MessageState::Kept];
+    let list = |which: usize, page_token: String| proto::ListEntriesRequest {
+        filter: Some(proto::EntryFilter {
+            consumer: "c".into(),
+            inbox: filters[which].into(),
+            ..Default::default()
+        }),
         page_size: 3,
         page_token,
         ..Default::default()
     };
-    let sound = server.admin.list_entries(list(String::new())).await.unwrap().into_inner().next_page_token;
-    assert!(!sound.is_empty());
+    let mut tokens = Vec::new();
+    for which in 0..filters.len() {
+        let first = server.admin.list_entries(list(which, String::new())).await.unwrap().into_inner();
+        assert!(!first.next_page_token.is_empty());
+        tokens.push(first.next_page_token.into_bytes());
+    }
+    assert_ne!(tokens[0], tokens[1], "a page token is bound to the filter of its list");
     let (end, mut sent, mut accepted) = (until(&run), 0_u64, 0_u64);
     while Instant::now() < end {
         // Now and then it is left as it is: then it is accepted, which shows that the others are looked at.
-        let sound = sound.clone().into_bytes();
-        let mangled = if random.percent(3) { sound } else { mutate(&mut random, &[sound]) };
-        let answer = server.admin.list_entries(list(String::from_utf8_lossy(&mangled).into_owned())).await;
+        let (which, of) = (random.below(2) as usize, random.below(2) as usize);
+        let mangled = if random.percent(3) { tokens[of].clone() } else { mutate(&mut random, &tokens) };
+        let answer =
+            server.admin.list_entries(list(which, String::from_utf8_lossy(&mangled).into_owned())).await;
         // Without a token an answer begins at the first page.
         let is_token = !mangled.is_empty();
-        accepted += u64::from(judge(&run, "ListEntries", &mangled, &answer.map(drop)) && is_token);
+        let taken = judge(&run, "ListEntries", &mangled, &answer.map(drop)) && is_token;
+        if taken && mangled != tokens[which] {
+            run.fail("a page token of another list was accepted", &[("token", format!("{mangled:?}"))]);
+        }
+        accepted += u64::from(taken);
         sent += 1;
         let elapsed = run.elapsed().as_secs();
         run.progress(elapsed, format!("{sent} tokens"));

@@ -1,6 +1,11 @@
 //! A whole server against the spec: random calls and batches over random keys, through the generated
 //! client, on a clock that stands still between the rounds. Answers, advice, stored rows and what
 //! the purge takes must be the spec's.
+//!
+//! `inbox` is what a ClaimNext takes of all lanes of a consumer, the erasure, and the drain at the end of each lane.
+
+mod inbox;
+mod orders;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,13 +14,14 @@ use futures_util::future::join_all;
 use idempotency_ledger::domain::{
     Key, Namespace, Policy, ReplayMode, RunMode, Span, Standing, State, StoreTime,
 };
-use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
+use idempotency_ledger::proto;
 
-use super::reconciled::{self, Seen};
+use self::inbox::Inbox;
+use super::reconciled::Seen;
 use super::run::Run;
 use super::spec::{self, Op, Row, Said, World};
 use super::wire::{self, Answer};
-use super::{by_core, reported, steps};
+use super::{by_core, steps};
 use crate::harness::on_both_stores;
 use crate::harness::random::Random;
 use crate::harness::server::{Kind, Setup, TestServer};
@@ -25,8 +31,15 @@ on_both_stores!(the_server_and_the_spec_agree);
 /// Sequences that run side by side, so that the server makes batches of them.
 const LANES: u64 = 16;
 const OPERATIONS: u64 = 50;
+/// Sequences of the small size: the walk meets each of its cases in that many.
+const SMALL: u64 = 320;
 const CONSUMERS: usize = 8;
-const KEYS: usize = 2;
+/// Keys of a lane: the second one is of a replay run.
+const KEYS: usize = 3;
+const IN_RUN: usize = 1;
+/// How many of a hundred calls store a message, where the key has no entry and where it has one.
+const STORES_NEW: u64 = 60;
+const STORES: u64 = 15;
 /// One call in this number waits.
 const WAITS_ONE_IN: u64 = 400;
 /// From such a jump on the purge may find something.
@@ -35,22 +48,18 @@ const PURGEABLE: i64 = 3_600_000_000;
 /// First versions are multiples of this, and each write adds one.
 const FIRST_VERSIONS: i64 = 1_000;
 
-/// What was handed out so lately is not deleted.
-const YOUNG: i64 = 60_000_000;
-
-type Admin = AdminServiceClient<tonic::transport::Channel>;
-
 /// How a call was sent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Asked {
     /// Its claim_id was in the batch before.
     twice: bool,
     waited: bool,
 }
 
-/// One sequence: two keys of one consumer.
+/// One sequence: some keys of one consumer.
 struct Lane {
     random: Random,
+    consumer: usize,
     /// By which each key is judged: the consumer's, and how the key's run stands.
     policies: Vec<Policy>,
     keys: Vec<proto::EntryKey>,
@@ -58,22 +67,26 @@ struct Lane {
     /// How often each row was changed since it was new, by the spec.
     changes: Vec<i64>,
     known: Vec<(u128, String)>,
+    /// The payload of each key's message, as it was stored last.
+    payloads: Vec<Vec<u8>>,
     /// The effects of each key that were reconciled.
     seen: Vec<Seen>,
     log: Vec<String>,
 }
 
 async fn the_server_and_the_spec_agree(kind: Kind) {
-    let mut run = Run::new("lockstep", 500);
+    let mut run = Run::new("lockstep", SMALL);
     let mut random = Random::new(run.seed);
     let replay = ReplayMode::Rebuild;
-    let policies: Vec<Policy> =
-        (0..CONSUMERS).map(|_| Policy { replay, ..steps::policy(&mut random) }).collect();
+    let mut policies: Vec<Policy> = (0..CONSUMERS)
+        .map(|_| inbox::without_backlog(Policy { replay, ..steps::policy(&mut random) }))
+        .collect();
     let mut setup = Setup { purge_every: Duration::from_millis(10), ..Setup::default() };
     for (number, policy) in policies.iter().enumerate() {
         setup = setup.with(&format!("c{number}"), policy.clone());
     }
-    let server = TestServer::start_with(kind, setup).await;
+    let server = TestServer::start_with(kind, setup.clone()).await;
+    let mut inbox = Inbox::new(run.seed, CONSUMERS);
     for (number, _) in policies.iter().enumerate().filter(|(_, policy)| policy.held_by.is_some()) {
         // No name of a consumer here begins with that of another one.
         let request = proto::HoldConsumersRequest {
@@ -86,8 +99,7 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
     }
     let (mut sequences, mut operations, mut purged, mut folded) = (0, 0, 0, 0);
     while sequences < run.size {
-        // The first key of each sequence is live, the others are of a run that is created now: two of them may be of
-        // one message.
+        // The second key of each sequence is of a run that is created now, and of the message of the first key.
         let name = format!("{}{sequences}", spec::RUN);
         let mut ends = Vec::new();
         for (consumer, policy) in policies.iter().enumerate() {
@@ -123,15 +135,26 @@ async fn the_server_and_the_spec_agree(kind: Kind) {
                     Err(problem) => run.fail(problem, &[("steps", lane.log.join("\n"))]),
                 }
             }
+            if let Err((problem, log)) = inbox.step(&server, &mut lanes, &mut policies, now).await {
+                run.fail(problem, &[("steps", log)]);
+            }
+        }
+        let drained = match inbox.drain(&server, &setup, &mut lanes).await {
+            Ok(now) => compare(&server, &mut lanes, now, false).await,
+            Err(failed) => Err(failed),
+        };
+        if let Err((problem, log)) = drained {
+            run.fail(problem, &[("steps", log)]);
         }
         sequences += LANES;
         run.progress(sequences, format!("{operations} operations"));
     }
-    assert!(purged > 0 || run.size < 500, "the purge was never seen");
-    assert!(folded > 0 || run.size < 500, "no two changes were ever written together");
+    assert!(purged > 0 || run.size < SMALL, "the purge was never seen");
+    assert!(folded > 0 || run.size < SMALL, "no two changes were ever written together");
+    inbox.was_seen(run.size);
     run.summary(format!(
         "{kind:?}, {sequences} sequences, {operations} operations, {purged} entries purged, {folded} looks at rows \
-         with changes that were written together"
+         with changes that were written together; {inbox}"
     ));
     server.stop().await;
 }
@@ -151,6 +174,11 @@ async fn compare(
         for ((row, changes), policy) in lane.rows.iter_mut().zip(&lane.changes).zip(&lane.policies) {
             let entry = found.next().unwrap();
             let stored = entry.as_ref().map(by_core::row);
+            if let Some(after) = row.as_ref().and_then(|row| spec::erased(row, now))
+                && stored.as_ref() == Some(&after)
+            {
+                *row = Some(after);
+            }
             if stored == *row {
                 let written = entry.map_or(*changes, |entry| entry.version % FIRST_VERSIONS);
                 folded += usize::from(written < *changes);
@@ -194,15 +222,16 @@ impl Lane {
         let key = |index: usize| proto::EntryKey {
             consumer: format!("c{consumer}"),
             source: "lockstep".into(),
-            id: number.to_string(),
-            replay_run: if index == 0 { String::new() } else { run.to_owned() },
+            id: format!("{number}/{}", index / 2),
+            replay_run: if index == IN_RUN { run.to_owned() } else { String::new() },
         };
         Lane {
+            consumer,
             policies: (0..KEYS)
                 .map(|index| {
                     let known = Standing::Known { mode: RunMode::Rebuild, end: ends[consumer] };
                     Policy {
-                        run: if index == 0 { Standing::Live } else { known },
+                        run: if index == IN_RUN { known } else { Standing::Live },
                         ..policies[consumer].clone()
                     }
                 })
@@ -211,6 +240,7 @@ impl Lane {
             rows: vec![None; KEYS],
             changes: vec![0; KEYS],
             known: Vec::new(),
+            payloads: vec![Vec::new(); KEYS],
             seen: vec![Seen::default(); KEYS],
             log: Vec::new(),
             random,
@@ -230,8 +260,15 @@ impl Lane {
         let mut ops: Vec<(usize, Op)> = Vec::new();
         while (ops.len() as u64) < count {
             let at = self.random.below(KEYS as u64) as usize;
-            let op = steps::op(&mut self.random, self.rows[at].as_ref(), &mut self.known, now);
-            let kind = |op: &Op| (matches!(op, Op::Claim { .. }), *op == Op::Lookup);
+            let stores = if self.rows[at].is_none() { STORES_NEW } else { STORES };
+            let op = if self.random.percent(stores) {
+                let (print, occurred_at) = steps::message(&mut self.random, now);
+                Op::Store { print, occurred_at }
+            } else {
+                steps::op(&mut self.random, self.rows[at].as_ref(), &mut self.known, now)
+            };
+            let kind =
+                |op: &Op| (matches!(op, Op::Claim { .. }), *op == Op::Lookup, matches!(op, Op::Store { .. }));
             if ops.first().is_none_or(|first| kind(&op) == kind(&first.1)) {
                 ops.push((at, op));
             }
@@ -250,95 +287,33 @@ impl Lane {
         let mut ids = HashSet::new();
         for ((at, op), answer) in ops.iter().zip(&answers) {
             let twice = matches!(op, Op::Claim { who, .. } if !ids.insert(who.0));
+            // No answer has the token of a message that was stored first.
+            let first = self.rows[*at].is_none() && matches!(op, Op::Store { .. });
+            let token = if first { server.entry(&name(&self.keys[*at])).await } else { None };
+            let token = token.map_or(0, |entry| entry.token);
             let asked = Asked { twice: twice && ops.len() > 1, waited };
-            self.check(*at, op, answer, asked, now)?;
+            self.check((*at, token), op, answer, asked, now)?;
         }
         Ok(count)
     }
 
-    /// What an entry says to operators of its effect, and of the changes that it allows.
-    async fn says(&self, admin: &mut Admin, at: usize, now: i64) -> Result<(), String> {
-        let found = admin
-            .get_entry(proto::GetEntryRequest { key: Some(self.keys[at].clone()), ..Default::default() })
-            .await;
-        let (Ok(found), Some(row)) = (found, &self.rows[at]) else { return Ok(()) };
-        let entry = found.into_inner().entry.unwrap();
-        let says = reported::says(&entry);
-        let world =
-            World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice: 0 };
-        let mut expected = (spec::doubtful(row), spec::allowed(row, &world));
-        // The core wants a minute between, and of the version too; the contract asks for less.
-        if entry.version.max(row.token) + YOUNG >= now {
-            expected.1.retain(|(change, _)| *change != "DELETE");
-        }
-        if says == expected {
-            return Ok(());
-        }
-        Err(format!("the entry says {says:?}, by the spec {expected:?}: {row:?}\n{}", self.log.join("\n")))
-    }
-
-    /// Sent twice: the repeat changes nothing.
-    async fn order(&mut self, server: &TestServer, now: i64) -> Result<u64, String> {
-        let order = steps::order(&mut self.random);
-        let at = self.random.below(KEYS as u64) as usize;
-        let request_id = format!("{:x}", self.random.next());
-        let (key, mut admin) = (self.keys[at].clone(), server.admin.clone());
-        self.says(&mut admin, at, now).await?;
-        let (version, done) = wire::order(&mut admin, &key, &order, &request_id).await;
-        let world =
-            World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice: 0 };
-        let expected = spec::order(self.rows[at].as_ref(), &order, &world);
-        let token = self.rows[at].as_ref().map_or(0, |row| row.token);
-        self.log.push(format!("at {now} key {at} {order:?}\n  said: {done:?}\n  spec: {expected:?}"));
-        match (&done, expected) {
-            (Err(reason), Err(expected)) if reason == expected => {}
-            // The core wants a minute between, and of the version too; the contract asks for less.
-            (Err(reason), Ok(None)) if reason == "TOO_RECENT" && version.max(token) + YOUNG >= now => {}
-            (Ok(Some(_)), Ok(after @ Some(_))) | (Ok(None), Ok(after @ None)) => self.becomes(at, after),
-            (_, expected) => return Err(format!("{order:?} made {done:?}, by the spec {expected:?}")),
-        }
-        if done.is_ok() {
-            let again = wire::order_of(&mut admin, &key, &order, &request_id, version).await;
-            let again = again.map(|entry| entry.map(|entry| entry.version));
-            if again != done {
-                return Err(format!("{order:?} made {done:?}, its repeat {again:?}"));
-            }
-        }
-        Ok(1)
-    }
-
-    /// A dry run, the row itself, and the row again: the dry run and the repeat change nothing.
-    async fn reconcile(&mut self, server: &TestServer, now: i64) -> Result<u64, String> {
-        let at = self.random.below(KEYS as u64) as usize;
-        let effect = reconciled::effect(&mut self.random, &self.seen[at], now);
-        let (key, mut admin) = (self.keys[at].clone(), server.admin.clone());
-        let world =
-            World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice: 0 };
-        let (expected, after) =
-            reconciled::reconcile(self.rows[at].as_ref(), &effect, &self.seen[at], &world);
-        self.seen[at].note(&effect, expected);
-        let (again, _) = reconciled::reconcile(after.as_ref(), &effect, &self.seen[at], &world);
-        let mut said = Vec::new();
-        for dry_run in [true, false, false] {
-            said.push(wire::reconcile(&mut admin, &key, &effect, dry_run).await);
-        }
-        self.log.push(format!("at {now} key {at} {effect:?}\n  said: {said:?}\n  spec: {expected} {again}"));
-        if said != [expected, expected, again] {
-            return Err(format!(
-                "{effect:?} made {said:?}, by the spec {expected}, and {again} of its repeat"
-            ));
-        }
-        self.becomes(at, after);
-        Ok(3)
-    }
-
-    fn check(&mut self, at: usize, op: &Op, answer: &Answer, asked: Asked, now: i64) -> Result<(), String> {
+    fn check(
+        &mut self,
+        (at, token): (usize, i64),
+        op: &Op,
+        answer: &Answer,
+        asked: Asked,
+        now: i64,
+    ) -> Result<(), String> {
         let choice = match answer.said(None) {
             Said::Acquired { token, .. } => token,
-            _ => 0,
+            _ => token,
         };
         let world = World { policy: &self.policies[at], now, offset: 0, behind: false, ahead: false, choice };
         let (expected, after) = if asked.twice {
+            (Said::Error { reason: "INVALID_FIELD".into(), state: None }, self.rows[at].clone())
+        } else if at == IN_RUN && matches!(op, Op::Store { .. }) {
+            // Replay runs have no inbox.
             (Said::Error { reason: "INVALID_FIELD".into(), state: None }, self.rows[at].clone())
         } else {
             spec::step(self.rows[at].as_ref(), op, &world)
@@ -346,12 +321,17 @@ impl Lane {
         let parked = match &expected {
             Said::FailOk { state: state @ State::Parked(_), .. }
             | Said::Found { state: Some(state @ State::Parked(_)), .. }
+            | Said::Stored { state: state @ State::Parked(_), .. }
             | Said::Error { state: Some(state @ State::Parked(_)), .. } => Some(*state),
             _ => None,
         };
         let mut said = answer.said(parked);
         if asked.waited {
             said.count_again(&expected);
+        }
+        let unknown = Said::Error { reason: "REPLAY_RUN_UNKNOWN".into(), state: None };
+        if said == unknown && self.rows[at].is_none() && self.is_past(at, now) {
+            return Ok(());
         }
         let advice = spec::advice(&expected, after.as_ref()).map(str::to_owned);
         self.log.push(format!("at {now} key {at} {op:?}\n  said: {said:?}\n  spec: {expected:?}"));
@@ -364,8 +344,18 @@ impl Lane {
                 answer.advice()
             ));
         }
+        if let Answer::Store(payload, _) = answer
+            && matches!(expected, Said::Stored { before: false, .. })
+        {
+            self.payloads[at].clone_from(payload);
+        }
         self.becomes(at, after);
         Ok(())
+    }
+
+    /// Whether a key's run may have been purged: a server looks for such a run once a second, and does not know it in between.
+    fn is_past(&self, at: usize, now: i64) -> bool {
+        matches!(self.policies[at].run, Standing::Known { end, .. } if now >= end.0 + PURGEABLE)
     }
 
     fn becomes(&mut self, at: usize, after: Option<Row>) {

@@ -111,6 +111,34 @@ pub(crate) fn claimed(response: &proto::ClaimResponse) -> Said {
     }
 }
 
+pub(crate) fn stored(response: &proto::StoreResponse, parked: Option<State>) -> Said {
+    use proto::store_response::Verdict;
+    let kept = |of, before| Said::Stored { state: state(of, parked).expect("a state"), before };
+    match response.verdict.as_ref().expect("a verdict") {
+        Verdict::Stored(it) => kept(it.state(), false),
+        Verdict::AlreadyStored(it) => {
+            assert!(it.stored_at.is_some(), "{response:?}");
+            kept(it.state(), true)
+        }
+        Verdict::Completed(it) => Said::StoredDone { at: instant(it.completed_at.as_ref()) },
+        Verdict::Failed(it) => Said::Failed { error: it.error.clone(), at: instant(it.failed_at.as_ref()) },
+        Verdict::FingerprintMismatch(it) => {
+            Said::Mismatch { expected: it.expected.to_vec(), presented: it.presented.to_vec() }
+        }
+        Verdict::OutsideWindow(it) => Said::Outside {
+            window: micros(it.window.as_ref()),
+            occurred_at: instant(it.occurred_at.as_ref()),
+        },
+        Verdict::Rejected(it) => rejected(it, parked),
+    }
+}
+
+/// The claim of a message that is handed out.
+pub(crate) fn handed(acquired: &proto::Acquired) -> Said {
+    let verdict = Some(claim_response::Verdict::Acquired(acquired.clone()));
+    claimed(&proto::ClaimResponse { verdict, ..Default::default() })
+}
+
 pub(crate) fn found(response: &proto::LookupResponse, parked: Option<State>) -> Said {
     use proto::lookup_response::Found;
     // What is found reads as the same verdict of a Claim.

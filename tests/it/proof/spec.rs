@@ -2,10 +2,16 @@
 //! the core: the two check each other. Plain data, plain `if`s, one row for one key, microseconds everywhere.
 //! Only the nouns (states, policies) are shared. Long because it is read beside the contract.
 
+// Also a module of `rules.rs`, which finds it by its path alone.
+#[path = "spec/inbox.rs"]
+pub(crate) mod inbox;
+
 use idempotency_ledger_domain::{
     Body, ClosedBy, FailureKind, FingerprintMode, OccurredAtMode, OnExpiry, ParkCause, Policy, ReplayMode,
     RunMode, Standing, State,
 };
+
+pub(crate) use self::inbox::{Look, erased, hand_out, handed_again, next_at, store, suspect};
 
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +48,10 @@ pub(crate) enum Op {
         too_large: bool,
     },
     Lookup,
+    Store {
+        print: Vec<u8>,
+        occurred_at: Option<i64>,
+    },
 }
 
 /// What the ledger says.
@@ -96,6 +106,8 @@ pub(crate) struct Row {
     pub(crate) dropped: bool,
     /// The state of the stored message.
     pub(crate) body: Option<Body>,
+    /// When the stored message is erased. `None` if none is kept, or it is still needed.
+    pub(crate) erase_at: Option<i64>,
     pub(crate) closed_at: i64,
     pub(crate) parked_at: i64,
     pub(crate) changed_at: i64,
@@ -153,6 +165,7 @@ pub(crate) fn step(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Opti
     let (said, after) = match op {
         Op::Claim { .. } => claim(row, op, world),
         Op::Lookup => (lookup(row, world), None),
+        Op::Store { print, occurred_at } => return store(row, (print, *occurred_at), world),
         Op::Complete { token, .. }
         | Op::Fail { token, .. }
         | Op::Release { token, .. }
@@ -171,21 +184,12 @@ pub(crate) fn step(row: Option<&Row>, op: &Op, world: &World<'_>) -> (Said, Opti
     (said, after.map(|after| changed(after, world)).or(before))
 }
 
-/// A Store: what is said, and what is known then.
-pub(crate) fn store(
-    row: Option<&Row>,
-    (print, occurred_at): (&[u8], Option<i64>),
-    world: &World<'_>,
-) -> (Said, Option<Row>) {
-    let (said, after) = stored(row, print, occurred_at, world);
-    (said, after.map(|after| changed(after, world)).or(row.cloned()))
-}
-
 /// A row that has changed now.
 fn changed(mut after: Row, world: &World<'_>) -> Row {
     after.changed_at = world.now;
     let (from, keep) = keep(&after, world.policy);
     after.keep_until = keep.map(|keep| from + keep.max(after.retention));
+    after.erase_at = inbox::erase_at(&after, world.policy);
     after
 }
 
@@ -379,79 +383,6 @@ fn lookup(row: Option<&Row>, world: &World<'_>) -> Said {
     Said::Found { state: Some(row.state), attempt: row.attempts, holds: holds.map(Box::new) }
 }
 
-/// A Store: the table of docs/contract.md, section 15, the first row that fits. It grants nothing: neither `disabled` nor attempts
-/// matter.
-fn stored(
-    row: Option<&Row>,
-    print: &[u8],
-    occurred_at: Option<i64>,
-    world: &World<'_>,
-) -> (Said, Option<Row>) {
-    let World { policy, now, offset, .. } = *world;
-    if policy.fingerprint == FingerprintMode::Require && print.is_empty() {
-        return (error("INVALID_FIELD", None), None);
-    }
-    if policy.occurred_at == OccurredAtMode::Require && occurred_at.is_none() {
-        return (error("INVALID_FIELD", None), None);
-    }
-    if !policy.inbox {
-        return (error("INBOX_OFF", None), None);
-    }
-    let ignored = policy.fingerprint == FingerprintMode::Ignore;
-    let Some(row) = row else {
-        if world.ahead {
-            return (error("STORE_CLOCK_AHEAD", None), None);
-        }
-        let start = (now - policy.retention.0).max(policy.window_floor.0);
-        if let Some(at) = occurred_at.filter(|at| *at <= start) {
-            return (Said::Outside { window: now - start, occurred_at: at }, None);
-        }
-        if policy.backlog_full {
-            return (error("BACKLOG_FULL", None), None);
-        }
-        if world.behind {
-            return (error("STORE_CLOCK_BEHIND", None), None);
-        }
-        let token = world.choice.clamp(now + offset + 1, now + offset + POSITION_MAX);
-        let print = if ignored { Vec::new() } else { print.to_vec() };
-        let after = Row { by: ClosedBy::Store, token, print, body: Some(Body::Kept), ..admitted(world) };
-        return (Said::Stored { state: State::Received, before: false }, Some(after));
-    };
-    if !ignored && !row.unpinned && !row.print.is_empty() && !print.is_empty() && row.print != print {
-        return (Said::Mismatch { expected: row.print.clone(), presented: print.to_vec() }, None);
-    }
-    match row.state {
-        State::Completed => (Said::StoredDone { at: row.closed_at }, None),
-        State::FailedTerminal => (Said::Failed { error: row.error.clone(), at: row.closed_at }, None),
-        state if row.body == Some(Body::Kept) => (Said::Stored { state, before: true }, None),
-        state => {
-            if policy.backlog_full {
-                return (error("BACKLOG_FULL", Some(state)), None);
-            }
-            let mut after = Row { body: Some(Body::Kept), ..row.clone() };
-            if !ignored && (row.print.is_empty() || row.unpinned) {
-                (after.print, after.unpinned) = (print.to_vec(), false);
-            }
-            (Said::Stored { state, before: false }, Some(after))
-        }
-    }
-}
-
-/// When a kept message is due: once the next attempt is, or the lease and the grace of its claim are over.
-pub(crate) fn next_at(row: &Row) -> Option<i64> {
-    match (row.body, row.state) {
-        (Some(Body::Kept), State::Received | State::FailedRetryable) => Some(row.not_before),
-        (Some(Body::Kept), State::InProgress) => Some(row.lease_until + row.grace),
-        _ => None,
-    }
-}
-
-/// Whether the lease of a message ran out twice in a row.
-pub(crate) fn suspect(row: &Row, now: i64) -> bool {
-    let expired = row.state == State::InProgress && now >= row.lease_until + row.grace;
-    expired && row.past.last().is_some_and(|past| past.expired)
-}
-
 /// What holds new grants back.
 fn held(policy: &Policy, now: i64) -> Option<&'static str> {
     if policy.disabled || policy.held_by.is_some() {
@@ -533,6 +464,7 @@ fn grant(
         result: Vec::new(),
         dropped: false,
         body: row.and_then(|row| row.body),
+        erase_at: None,
         closed_at: 0,
         parked_at: 0,
         changed_at: now,
@@ -585,7 +517,7 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
         after.clone()
     };
     match op {
-        Op::Claim { .. } | Op::Lookup => unreachable!(),
+        Op::Claim { .. } | Op::Lookup | Op::Store { .. } => unreachable!(),
         Op::Complete { result, too_large, .. } => match row.by {
             ClosedBy::Complete => {
                 (Said::CompleteOk { replayed: true, late: false, dropped: row.dropped }, None)
@@ -797,7 +729,7 @@ pub(crate) fn order(
         past: with_last(row),
         ..row.clone()
     };
-    let mut after = match order {
+    let after = match order {
         Order::Redrive { force: false, .. } | Order::Complete { force: false, .. } if danger => {
             return Err("STATE_NOT_ALLOWED");
         }
@@ -865,10 +797,7 @@ pub(crate) fn order(
             };
         }
     };
-    after.changed_at = now;
-    let (from, keep) = keep(&after, policy);
-    after.keep_until = keep.map(|keep| from + keep.max(after.retention));
-    Ok(Some(after))
+    Ok(Some(changed(after, world)))
 }
 
 /// Whether the effect may have happened, and nobody knows: what `Entry.effect_doubtful` says.
@@ -919,6 +848,7 @@ pub(super) fn admitted(world: &World<'_>) -> Row {
         result: Vec::new(),
         dropped: false,
         body: None,
+        erase_at: None,
         closed_at: now,
         parked_at: 0,
         changed_at: now,

@@ -54,6 +54,7 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
         held_by: random.percent(4).then(|| "".into()),
         inbox: random.percent(70),
         backlog_full: random.percent(5),
+        message_retention: *pick(random, &[Span::ZERO, Span(SECOND), Span(DAY / 2), retention]),
         occurred_at: if random.percent(10) { OccurredAtMode::Require } else { OccurredAtMode::Optional },
         ..Policy::default()
     };

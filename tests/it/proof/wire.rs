@@ -1,5 +1,7 @@
 //! Operations of the spec as calls, and what came back.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use idempotency_ledger::domain::{FailureKind, State};
 use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
@@ -23,6 +25,8 @@ pub(crate) enum Answer {
     Claim(Result<proto::ClaimResponse, Status>),
     Settle(Result<Outcome, Status>),
     Lookup(Result<Looked, Status>),
+    /// With the payload that was sent.
+    Store(Vec<u8>, Result<proto::StoreResponse, Status>),
 }
 
 impl Answer {
@@ -36,9 +40,11 @@ impl Answer {
             Answer::Settle(Ok(outcome)) => reported::settled(outcome, parked),
             Answer::Lookup(Ok(Looked::Lookup(response))) => reported::found(response, parked),
             Answer::Lookup(Ok(Looked::Rejected(it))) => reported::rejected(it, parked),
-            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) | Answer::Lookup(Err(status)) => {
-                reported::refused(status, parked)
-            }
+            Answer::Store(_, Ok(response)) => reported::stored(response, parked),
+            Answer::Claim(Err(status))
+            | Answer::Settle(Err(status))
+            | Answer::Lookup(Err(status))
+            | Answer::Store(_, Err(status)) => reported::refused(status, parked),
         }
     }
 
@@ -53,7 +59,11 @@ impl Answer {
             Answer::Settle(Ok(Outcome::Rejected(it))) => word(it.advice()),
             Answer::Lookup(Ok(Looked::Lookup(_))) => None,
             Answer::Lookup(Ok(Looked::Rejected(it))) => word(it.advice()),
-            Answer::Claim(Err(status)) | Answer::Settle(Err(status)) | Answer::Lookup(Err(status)) => {
+            Answer::Store(_, Ok(response)) => word(response.advice()),
+            Answer::Claim(Err(status))
+            | Answer::Settle(Err(status))
+            | Answer::Lookup(Err(status))
+            | Answer::Store(_, Err(status)) => {
                 let details = status.get_error_details();
                 details.error_info().and_then(|info| info.metadata.get("advice").cloned())
             }
@@ -73,12 +83,36 @@ pub(crate) fn claim(key: &proto::EntryKey, op: &Op) -> proto::ClaimRequest {
         owner: who.1.clone(),
         lease: lease.map(span),
         fingerprint: print.clone().into(),
-        occurred_at: occurred_at.map(|at| prost_types::Timestamp {
-            seconds: at.div_euclid(1_000_000),
-            nanos: at.rem_euclid(1_000_000) as i32 * 1_000,
-        }),
+        occurred_at: occurred_at.map(instant),
         event_type: String::new(),
         wait: None,
+    }
+}
+
+/// A message whose payload no other call sends.
+fn store(key: &proto::EntryKey, op: &Op) -> proto::StoreRequest {
+    let Op::Store { print, occurred_at } = op else { panic!("{op:?} stores nothing") };
+    proto::StoreRequest {
+        key: Some(key.clone()),
+        message: Some(proto::Message { payload: next_payload().into(), ..Default::default() }),
+        fingerprint: print.clone().into(),
+        occurred_at: occurred_at.map(instant),
+    }
+}
+
+fn next_payload() -> Vec<u8> {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed).to_be_bytes().to_vec()
+}
+
+fn payload(request: &proto::StoreRequest) -> Vec<u8> {
+    request.message.as_ref().map(|message| message.payload.to_vec()).unwrap_or_default()
+}
+
+fn instant(micros: i64) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: micros.div_euclid(1_000_000),
+        nanos: micros.rem_euclid(1_000_000) as i32 * 1_000,
     }
 }
 
@@ -91,7 +125,7 @@ pub(crate) fn action(key: &proto::EntryKey, op: &Op) -> Action {
     let limits = Limits::default();
     let beyond = |limit: usize| vec![7; limit + 1].into();
     match op.clone() {
-        Op::Claim { .. } | Op::Lookup => panic!("{op:?} is not a settlement"),
+        Op::Claim { .. } | Op::Lookup | Op::Store { .. } => panic!("{op:?} is not a settlement"),
         // One too large, and one that its client leaves out, are the same.
         Op::Complete { token, result, too_large } => Action::Complete(proto::CompleteRequest {
             key,
@@ -145,6 +179,11 @@ pub(crate) async fn call(
     if *op == Op::Lookup {
         let found = client.lookup(proto::LookupRequest { wait, ..lookup(key) }).await;
         return Answer::Lookup(found.map(|found| Looked::Lookup(found.into_inner())));
+    }
+    if matches!(op, Op::Store { .. }) {
+        let request = store(key, op);
+        let payload = payload(&request);
+        return Answer::Store(payload, client.store(request).await.map(tonic::Response::into_inner));
     }
     Answer::Settle(match action(key, op) {
         Action::Complete(it) => client.complete(it).await.map(|it| Outcome::Complete(it.into_inner())),
@@ -261,10 +300,7 @@ pub(crate) async fn reconcile(
     };
     let row = proto::ReconcileRow {
         key: Some(key.clone()),
-        at: Some(prost_types::Timestamp {
-            seconds: effect.at.div_euclid(1_000_000),
-            nanos: effect.at.rem_euclid(1_000_000) as i32 * 1_000,
-        }),
+        at: Some(instant(effect.at)),
         evidence: evidence.into(),
         result: effect.result.clone().into(),
         fingerprint: effect.print.clone().into(),
@@ -283,7 +319,7 @@ pub(crate) async fn reconcile(
     }
 }
 
-/// One batch for several operations: all claims, all look-ups, or all settlements.
+/// One batch for several operations: all claims, all look-ups, all messages to store, or all settlements.
 pub(crate) async fn batch(
     client: &mut LedgerServiceClient<Channel>,
     ops: &[(proto::EntryKey, Op)],
@@ -302,6 +338,15 @@ pub(crate) async fn batch(
         assert_eq!(responses.len(), ops.len());
         let found = responses.into_iter().map(|one| Answer::Lookup(Ok(one.outcome.expect("an outcome"))));
         return Ok(found.collect());
+    }
+    if matches!(ops[0].1, Op::Store { .. }) {
+        let requests: Vec<_> = ops.iter().map(|(key, op)| store(key, op)).collect();
+        let payloads: Vec<_> = requests.iter().map(payload).collect();
+        let responses =
+            client.batch_store(proto::BatchStoreRequest { requests }).await?.into_inner().responses;
+        assert_eq!(responses.len(), ops.len());
+        let stored = payloads.into_iter().zip(responses);
+        return Ok(stored.map(|(payload, one)| Answer::Store(payload, Ok(one))).collect());
     }
     let settlements =
         ops.iter().map(|(key, op)| proto::Settlement { action: Some(action(key, op)) }).collect();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use idempotency_ledger::domain::{Entry, ParkCause, State, StoreTime};
+use idempotency_ledger::domain::{Body, Entry, ParkCause, State, StoreTime};
 use idempotency_ledger::proto::{self, EntryState};
 
 /// A state and its cause, by their numbers in the protobuf files; 0: no cause.
@@ -49,6 +49,8 @@ pub(super) struct Counts {
     pub(super) longest_expired: Option<i64>,
     pub(super) near_exhaustion: i64,
     pub(super) doubled: i64,
+    /// Stored messages that are due, and that are due later; and for how long the oldest one has been due, unless it is due now.
+    pub(super) inbox: (i64, i64, Option<i64>),
 }
 
 impl Counts {
@@ -83,12 +85,25 @@ pub(super) fn counts<'e>(
         let open = matches!(entry.state, State::Received | State::InProgress | State::FailedRetryable);
         all.near_exhaustion += i64::from(open && max_attempts > 0 && entry.attempts + 1 >= max_attempts);
         all.doubled += i64::from(entry.doubled);
+        let due_for = entry.next_at().map(|at| (now - at).micros());
+        all.inbox.0 += i64::from(due_for.is_some_and(|age| age >= 0));
+        all.inbox.1 += i64::from(due_for.is_some_and(|age| age < 0));
+        all.inbox.2 = all.inbox.2.max(due_for.filter(|age| *age > 0));
     }
     all
 }
 
 pub(super) fn micros(span: prost_types::Duration) -> i64 {
     span.seconds * 1_000_000 + i64::from(span.nanos) / 1_000
+}
+
+/// The state of the stored message, by its number in the protobuf files.
+fn body(entry: &Entry) -> i32 {
+    match entry.body {
+        None => proto::MessageState::Unspecified.into(),
+        Some(Body::Kept) => proto::MessageState::Kept.into(),
+        Some(Body::Erased) => proto::MessageState::Erased.into(),
+    }
 }
 
 /// Whether an entry of the filter's consumer and run fits.
@@ -101,6 +116,7 @@ pub(super) fn fits(entry: &Entry, filter: &proto::EntryFilter, now: StoreTime) -
         && (filter.causes.is_empty() || filter.causes.contains(&cause))
         && (!filter.expired || expired_since(entry, now).is_some())
         && (!filter.doubled || entry.doubled)
+        && (filter.inbox == 0 || filter.inbox == body(entry))
         && filter.min_age.is_none_or(|least| age >= micros(least))
         && filter.max_age.is_none_or(|most| age <= micros(most))
 }
@@ -126,6 +142,10 @@ impl Rows {
             seen.insert(cause.unwrap_or(state).to_owned());
             seen.extend(expired_since(entry, now).map(|_| "expired".to_owned()));
             seen.extend(entry.doubled.then(|| "doubled".to_owned()));
+            seen.extend(
+                entry.next_at().map(|at| if at <= now { "due".to_owned() } else { "due later".to_owned() }),
+            );
+            seen.extend((entry.body == Some(Body::Erased)).then(|| "erased".to_owned()));
         }
         Rows { entries, seen }
     }
@@ -138,7 +158,7 @@ impl Rows {
 
     /// What a walk must come to, and this one has not.
     pub(super) fn missing(&self) -> Vec<&'static str> {
-        const ALL: [&str; 12] = [
+        const ALL: [&str; 15] = [
             "RECEIVED",
             "IN_PROGRESS",
             "FAILED_RETRYABLE",
@@ -151,6 +171,9 @@ impl Rows {
             "OPERATOR",
             "expired",
             "doubled",
+            "due",
+            "due later",
+            "erased",
         ];
         ALL.into_iter().filter(|one| !self.seen.contains(*one)).collect()
     }

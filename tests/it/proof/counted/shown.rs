@@ -14,6 +14,8 @@ use crate::proof::steps::pick;
 /// The number of filters that are tried after each step. The first three are always the same, of the namespace that was changed.
 const FILTERS: usize = 6;
 const COUNTED_AT: &str = "idempotency_ledger_entries_counted_timestamp_seconds";
+/// The states of a stored message, by their numbers in the protobuf files.
+const MESSAGES: [i32; 2] = [proto::MessageState::Kept as i32, proto::MessageState::Erased as i32];
 /// How long a count for the metrics may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -48,6 +50,7 @@ fn filter(random: &mut Random, consumer: &str, replay_run: &str) -> EntryFilter 
         min_age,
         // Ages that exclude each other are refused.
         max_age: max_age.filter(|_| min_age.is_none()),
+        inbox: if random.percent(25) { *pick(random, &MESSAGES) } else { 0 },
         ..Default::default()
     }
 }
@@ -135,6 +138,9 @@ pub(super) async fn summaries(walk: &Walk, rows: &Rows) -> Result<(), String> {
                 longest_expired: one.longest_expired.map(micros),
                 near_exhaustion: one.near_exhaustion,
                 doubled: one.doubled,
+                inbox: one
+                    .inbox
+                    .map_or((0, 0, None), |inbox| (inbox.due, inbox.later, inbox.oldest_due_age.map(micros))),
             };
             if all.insert((one.consumer.clone(), one.replay_run.clone()), counts).is_some() {
                 return Err(format!("a summary shows {} {} twice", one.consumer, one.replay_run));

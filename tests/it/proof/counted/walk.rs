@@ -32,7 +32,7 @@ const IDS: [&str; 9] = [
 /// Prefixes that some of the ids have.
 pub(super) const PREFIXES: [&str; 6] = ["", "a", "a-1", "0189abcd", "0189abcd-", "1"];
 /// What each walk begins with, so that it has entries of every kind: the number of the namespace, the id, and what is done.
-const BEGINNING: [(usize, &str, &[Act]); 13] = [
+const BEGINNING: [(usize, &str, &[Act]); 15] = [
     (2, "a", &[Act::Claim, Act::Lapse, Act::Claim]),
     (2, "a-1", &[Act::Claim, Act::Started, Act::Lapse, Act::Claim]),
     (0, "b", &[Act::Claim, Act::Fail(FailureKind::Park)]),
@@ -42,6 +42,8 @@ const BEGINNING: [(usize, &str, &[Act]); 13] = [
     (0, "a", &[Act::Claim, Act::Lapse, Act::Claim, Act::CompleteEarlier, Act::Complete, Act::Redrive]),
     (0, "a-1", &[Act::Claim, Act::Park]),
     (0, "a-10", &[Act::Claim, Act::Release]),
+    (2, "b", &[Act::Store]),
+    (2, "9", &[Act::Store, Act::RedriveWithoutFingerprint]),
     (1, "a", &[Act::Claim, Act::Lapse]),
     (1, "b", &[Act::Claim, AGAIN]),
     (1, "9", &[Act::Claim, Act::Overrun]),
@@ -65,6 +67,9 @@ enum Act {
     Release,
     Park,
     Redrive,
+    Store,
+    /// The stored message is erased with the fingerprint.
+    RedriveWithoutFingerprint,
 }
 
 /// How often entries are counted for the metrics.
@@ -100,6 +105,7 @@ fn policy(consumer: &str, on_expiry: OnExpiry) -> Policy {
         max_attempts: max_attempts(consumer),
         backoff: Backoff { jitter: 0.0, ..Policy::default().backoff },
         replay: ReplayMode::Rebuild,
+        inbox: true,
         ..Policy::default()
     }
 }
@@ -191,6 +197,11 @@ impl Walk {
                 let redrive = Order::Redrive { force: true, drop_fingerprint: false, admit: false };
                 return self.change(at, &redrive).await;
             }
+            Act::RedriveWithoutFingerprint => {
+                let redrive = Order::Redrive { force: true, drop_fingerprint: true, admit: false };
+                return self.change(at, &redrive).await;
+            }
+            Act::Store => Op::Store { print: Vec::new(), occurred_at: None },
             Act::Claim => {
                 let who = steps::claimant(&mut self.random, &mut Vec::new());
                 Op::Claim { who, lease: None, print: Vec::new(), occurred_at: None }
@@ -267,6 +278,10 @@ impl Walk {
         let latest = entry.as_ref().map_or(1, |entry| entry.token);
         let token = past.filter(|_| random.percent(20)).unwrap_or(latest);
         let op = match random.below(16) {
+            // Replay runs have no inbox.
+            _ if self.keys[at].replay_run.is_empty() && random.percent(20) => {
+                Op::Store { print: Vec::new(), occurred_at: None }
+            }
             _ if entry.is_none() || random.percent(40) => Op::Claim {
                 who: steps::claimant(random, self.known.entry(at).or_default()),
                 lease: None,

@@ -13,7 +13,7 @@ pub(crate) fn check_in_real_time(events: &[Event], undone: &[Option<Loss>]) -> R
     let (mut grants, mut completed) = (Vec::new(), i64::MAX);
     for (event, undone) in events.iter().zip(undone) {
         match (event.call, event.outcome) {
-            (Call::Claim { claim }, Outcome::Acquired { token, replayed, .. }) => {
+            (Call::Claim { claim } | Call::Next { claim }, Outcome::Acquired { token, replayed, .. }) => {
                 if *owners.entry(token).or_insert(claim) != claim {
                     return Err(format!("token {token} was given to two claims"));
                 }

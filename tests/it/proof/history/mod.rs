@@ -9,6 +9,7 @@ mod bad_looks;
 mod bad_rules;
 mod bad_runs;
 mod bad_store;
+mod bad_stored;
 mod linear;
 mod model;
 mod rules;
@@ -45,6 +46,12 @@ pub(crate) enum Call {
         started: bool,
     },
     Lookup,
+    /// The message is kept, to be handed out.
+    Store,
+    /// A ClaimNext of the key's consumer, which may hand out the key's message.
+    Next {
+        claim: u64,
+    },
     /// An operator's change of the version that was looked at before.
     Order {
         order: Order,
@@ -107,6 +114,11 @@ pub(crate) enum Outcome {
     Found {
         seen: Seen,
         attempt: i32,
+    },
+    /// The message is kept, or was kept before; in which state its entry is.
+    Stored {
+        before: bool,
+        seen: Seen,
     },
     Refused(Refusal),
     /// No answer, or one that says that nobody knows.

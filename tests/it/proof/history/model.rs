@@ -2,6 +2,7 @@
 //! Long because all operations change the same few private fields.
 
 mod looks;
+mod stored;
 
 use super::{Call, Event, Expiry, Facts, Kind, Order, Outcome, Refusal, Rules};
 
@@ -29,6 +30,8 @@ enum By {
     Expiry,
     /// An operator's redrive or resolve: the claim is forgotten.
     Operator,
+    /// There was no claim yet: the message was stored.
+    Store,
 }
 
 /// The state of a key.
@@ -43,6 +46,8 @@ pub(super) struct State {
     claim: u64,
     started: bool,
     rearmed: bool,
+    /// Its message is stored.
+    kept: bool,
     attempts: i32,
     /// The lease ends within these.
     lease: (i64, i64),
@@ -68,6 +73,7 @@ impl State {
         claim: 0,
         started: false,
         rearmed: false,
+        kept: false,
         attempts: 0,
         lease: (0, 0),
         span: 0,
@@ -91,6 +97,8 @@ impl State {
             | Call::Release { token }
             | Call::Renew { token, .. } => self.settled(token, event, &facts.rules),
             Call::Lookup => self.looked(event, facts),
+            Call::Store => self.stored(event),
+            Call::Next { claim } => self.handed_out(claim, event, facts),
             Call::Order { order, force } => match event.outcome {
                 Outcome::Settled { .. } | Outcome::Unknown => {
                     self.ordered(order, force, event).into_iter().collect()
@@ -202,7 +210,10 @@ impl State {
                 let refused = rules.iter().any(|rules| rules.refuses == Some(refusal));
                 self.only(refused && (refusal == Refusal::RunUnknown || grantable || (expired && parks)))
             }
-            Outcome::Settled { .. } | Outcome::Found { .. } | Outcome::Refused(_) => Vec::new(),
+            Outcome::Settled { .. }
+            | Outcome::Found { .. }
+            | Outcome::Stored { .. }
+            | Outcome::Refused(_) => Vec::new(),
         }
     }
 
@@ -267,6 +278,7 @@ impl State {
             claim,
             started: false,
             rearmed: false,
+            kept: self.kept,
             attempts: self.attempts + 1,
             lease: (at.0 + rules.lease, at.1.saturating_add(rules.lease)),
             span: rules.lease,
@@ -348,9 +360,11 @@ impl State {
     fn applied(&self, event: &Event, rules: &[Rules]) -> Vec<State> {
         let ended = |phase, by| vec![State { phase, by, ..*self }];
         match event.call {
-            Call::Claim { .. } | Call::Lookup | Call::Order { .. } => Vec::new(),
+            Call::Claim { .. } | Call::Lookup | Call::Store | Call::Next { .. } | Call::Order { .. } => {
+                Vec::new()
+            }
             Call::Complete { .. } => match self.by {
-                By::Complete | By::FailTerminal | By::Operator => Vec::new(),
+                By::Complete | By::FailTerminal | By::Operator | By::Store => Vec::new(),
                 By::Open | By::Release | By::FailRetryable | By::FailPark | By::Expiry => {
                     ended(Phase::Completed, By::Complete)
                 }
@@ -405,7 +419,12 @@ impl State {
             Call::Fail { kind: Kind::Terminal, .. } => matches!(self.by, By::FailTerminal | By::Expiry),
             Call::Fail { kind: Kind::Park, .. } => matches!(self.by, By::FailPark | By::Expiry),
             Call::Release { .. } => self.by == By::Release,
-            Call::Claim { .. } | Call::Lookup | Call::Renew { .. } | Call::Order { .. } => false,
+            Call::Claim { .. }
+            | Call::Lookup
+            | Call::Store
+            | Call::Next { .. }
+            | Call::Renew { .. }
+            | Call::Order { .. } => false,
         }
     }
 
@@ -415,7 +434,7 @@ impl State {
             return None;
         }
         match call {
-            Call::Claim { .. } | Call::Lookup | Call::Order { .. } => None,
+            Call::Claim { .. } | Call::Lookup | Call::Store | Call::Next { .. } | Call::Order { .. } => None,
             Call::Complete { .. } => (self.by == By::FailTerminal).then_some(Refusal::ClaimClosed),
             Call::Release { .. } if self.by == By::Open => self.started.then_some(Refusal::EffectStarted),
             Call::Fail { .. } | Call::Release { .. } | Call::Renew { .. } => {

@@ -8,7 +8,8 @@ use Outcome::{Completed, Parked};
 
 /// What [`check`] says where each claim that was answered may have been applied before, by a try of its server.
 pub(crate) fn check_with_second_tries(events: &[Event], in_force: &InForce) -> Result<(), String> {
-    let is_claim = |event: &&Event| matches!(event.call, Call::Claim { .. });
+    let is_claim =
+        |event: &&Event| matches!(event.call, Call::Claim { .. } | Call::Next { .. } | Call::Store);
     let answered = events.iter().filter(is_claim).filter(|event| event.outcome != Outcome::Unknown);
     // It was applied before the answer, or never.
     let first = answered.map(|event| Event { outcome: Outcome::Unknown, ..*event });

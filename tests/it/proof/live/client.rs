@@ -13,12 +13,13 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 use tonic_types::StatusExt as _;
 
-use super::world::{Failure, KeyLog, LEASE, World, now};
+use super::inbox;
+use super::world::{Failure, KEPT, KeyLog, LEASE, World, now};
 use crate::harness::random::Random;
 use crate::proof::history::{Call, Event, Kind, Outcome, Refusal, Seen};
 
 /// The deadline of a call.
-const DEADLINE: Duration = Duration::from_secs(3);
+pub(super) const DEADLINE: Duration = Duration::from_secs(3);
 /// How often a call is repeated whose outcome is unknown.
 const REPEATS: usize = 3;
 /// How long to leave a replica alone that was not there.
@@ -29,11 +30,11 @@ const WAITING: u64 = 25;
 const WAITS: std::ops::Range<u64> = 20..500;
 
 pub(crate) struct Client {
-    world: Arc<World>,
-    number: u64,
-    random: Random,
-    stubs: Vec<LedgerServiceClient<Channel>>,
-    /// How often a proxy has sent the last call; zero where nobody said so.
+    pub(super) world: Arc<World>,
+    pub(super) number: u64,
+    pub(super) random: Random,
+    pub(super) stubs: Vec<LedgerServiceClient<Channel>>,
+    /// How often a proxy has sent the last call; zero where no proxy reports it.
     tries: AtomicU64,
     /// Old claims and tokens, to come back with.
     past: Vec<(Arc<KeyLog>, u64, i64)>,
@@ -66,7 +67,11 @@ impl Client {
                 self.haunt().await;
             } else {
                 let key = self.world.pick(&mut self.random);
-                self.deliver(&key).await;
+                match self.random.below(100) {
+                    0..50 if key.consumer == KEPT => drop(self.surely(&key, Call::Store).await),
+                    50..75 if key.consumer == KEPT => self.take(KEPT).await,
+                    _ => self.deliver(&key).await,
+                }
             }
         }
     }
@@ -81,6 +86,11 @@ impl Client {
             tokio::time::sleep(Duration::from_micros(500)).await;
             return;
         };
+        self.process(key, claim, token).await;
+    }
+
+    /// Has the effect of a message that this client holds, and settles its claim.
+    pub(super) async fn process(&mut self, key: &Arc<KeyLog>, claim: u64, token: i64) {
         self.past.push((Arc::clone(key), claim, token));
         if self.past.len() > 20 {
             let forgotten = self.random.below(20) as usize;
@@ -168,7 +178,7 @@ impl Client {
         let outcome = match &told {
             Err(_) => Some(Outcome::Unknown),
             Ok(Ok(outcome)) => Some(*outcome),
-            Ok(Err(status)) => self.refused(key, status),
+            Ok(Err(status)) => self.refused(&key.id, status),
         };
         match &told {
             Err(_) => failed("the client gave up".to_owned()),
@@ -241,7 +251,7 @@ impl Client {
         call: Call,
         wait: Option<prost_types::Duration>,
     ) -> Result<Outcome, Status> {
-        let key = Some(key.name());
+        let (log, key) = (key, Some(key.name()));
         let zero = Some(prost_types::Duration::default());
         let settled = |replayed, late| Outcome::Settled { replayed, late };
         Ok(match call {
@@ -295,7 +305,8 @@ impl Client {
                 };
                 settled(self.told(stub.release(timely(request)).await)?.replayed, false)
             }
-            Call::Order { .. } => panic!("consumers give no orders"),
+            Call::Store => inbox::stored(&self.told(stub.store(timely(inbox::message(log))).await)?)?,
+            Call::Next { .. } | Call::Order { .. } => panic!("{call:?} is not a call of one key"),
             Call::Renew { token, started } => {
                 let request =
                     proto::RenewRequest { key, token, effect_started: started, ..Default::default() };
@@ -305,7 +316,7 @@ impl Client {
     }
 
     /// What an error says of the call; none: it was certainly not applied.
-    fn refused(&self, key: &KeyLog, status: &Status) -> Option<Outcome> {
+    pub(super) fn refused(&self, key: &str, status: &Status) -> Option<Outcome> {
         let details = status.get_error_details();
         let Some(info) = details.error_info() else {
             // Nobody listens: the call was never sent. Any other loss of the connection is unknown.
@@ -324,7 +335,8 @@ impl Client {
             "REPLAY_RUN_CLOSED" => Outcome::Refused(Refusal::RunClosed),
             "REPLAY_FORBIDDEN" => Outcome::Refused(Refusal::RunForbidden),
             "OUTCOME_UNKNOWN" | "DEADLINE_EXCEEDED" | "CANCELLED" => Outcome::Unknown,
-            "STORE_UNAVAILABLE" | "OVERLOADED" | "DRAINING" => {
+            // A replica that does not know of the inbox yet.
+            "STORE_UNAVAILABLE" | "OVERLOADED" | "DRAINING" | "INBOX_OFF" => {
                 self.world.count(&format!("refused {}", info.reason));
                 return None;
             }
@@ -333,7 +345,7 @@ impl Client {
                 return None;
             }
             _ => {
-                self.world.problems.lock().unwrap().push(format!("{}: {status:?}", key.id));
+                self.world.problems.lock().unwrap().push(format!("{key}: {status:?}"));
                 return None;
             }
         })
@@ -364,14 +376,14 @@ fn seen(response: &proto::LookupResponse) -> Result<Outcome, Status> {
 }
 
 /// Who made an error, and why.
-fn why(status: &Status) -> String {
+pub(super) fn why(status: &Status) -> String {
     match status.get_error_details().error_info() {
         Some(info) => format!("the ledger: {}", info.reason),
         None => format!("on the way: {:?}: {}", status.code(), status.message()),
     }
 }
 
-fn timely<T>(message: T) -> Request<T> {
+pub(super) fn timely<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(DEADLINE);
     request

@@ -9,8 +9,8 @@ use super::client::Client;
 use super::proxy::{Faults, proxy};
 use super::replays::VIEW;
 use super::replicas::Replica;
-use super::world::{REPLAYED, STEADY, World};
-use super::{judge, policies_after, replays};
+use super::world::{KEPT, STEADY, STORED, World};
+use super::{inbox, judge, policies_after, replays};
 use crate::harness::log_reader::LogReader;
 use crate::harness::postgres::{Cluster, free_port};
 use crate::harness::random::Random;
@@ -59,7 +59,7 @@ impl Shape<'_> {
 
 impl Live {
     pub(super) async fn start(suite: &'static str, small: u64, clients: u64) -> Live {
-        let consumers = if clients == 0 { STEADY } else { REPLAYED };
+        let consumers = if clients == 0 { STEADY } else { STORED };
         Live::behind(Run::new(suite, small), clients, consumers, None).await
     }
 
@@ -115,6 +115,9 @@ impl Live {
             _ => EVERYWHERE,
         };
         let world = World::new(run.seed, fronts, consumers, everywhere);
+        if consumers.contains(&KEPT) {
+            inbox::switch_on(&world, KEPT).await;
+        }
         let mut clients: Vec<_> =
             (0..clients).map(|number| tokio::spawn(Client::new(&world, number).work())).collect();
         if consumers.contains(&VIEW) {

@@ -8,7 +8,7 @@ use super::deaths::Deaths;
 use super::proxy::Faults;
 use super::scene::{HISTORY, Live, SOAK, Shape};
 use super::soak::{self, Soak};
-use super::world::{REPLAYED, STEADY};
+use super::world::{REPLAYED, STEADY, STORED};
 use super::{audit, harm, operator, pauses, policies, policies_after, policies_judged};
 use crate::harness::postgres::Cluster;
 use crate::proof::run::Run;
@@ -22,7 +22,7 @@ async fn histories_are_linearizable() {
     let run = Run::new(HISTORY, 10_000);
     let cluster = tokio::task::spawn_blocking(|| Cluster::start("")).await.unwrap();
     let url = cluster.url("postgres");
-    let shape = Shape { consumers: REPLAYED, ..Shape::observed(24) };
+    let shape = Shape { consumers: STORED, ..Shape::observed(24) };
     let mut live = Live::over(run, cluster, &url, shape).await;
     loop {
         let calls = live.world.calls.load(Ordering::Relaxed);

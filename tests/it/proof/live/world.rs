@@ -31,6 +31,12 @@ pub(crate) const STEADY: &[&str] = &["careful", "plain", "plain", "plain"];
 /// other, one is live and two are of runs, and all have one source and one id.
 pub(crate) const REPLAYED: &[&str] = &["careful", "plain", VIEW, VIEW, VIEW, "plain"];
 
+/// The consumer whose messages are stored, and handed out next to claims of its keys.
+pub(crate) const KEPT: &str = "kept";
+
+/// The same with the consumer whose messages are stored.
+pub(crate) const STORED: &[&str] = &["careful", "plain", VIEW, VIEW, VIEW, "plain", KEPT, KEPT, KEPT];
+
 /// The policies of the consumers, as the server reads them.
 pub(crate) const CONFIGURATION: &str = r#"
 [policy]
@@ -54,6 +60,8 @@ pub(crate) struct KeyLog {
     /// The effects that a fenced sink accepted: token and instant.
     pub(crate) effects: Mutex<Vec<(i64, i64)>>,
     begun: AtomicUsize,
+    /// When a client was answered that it is at its end; the end of time before that.
+    pub(crate) ended: AtomicI64,
     /// Somebody holds it: to ask again before this would only fill the record.
     quiet_until: AtomicI64,
 }
@@ -89,10 +97,12 @@ impl KeyLog {
             }
             Outcome::Completed | Outcome::Failed | Outcome::Parked | Outcome::Refused(Refusal::RunClosed) => {
                 self.begun.fetch_add(CALLS_PER_KEY / 8, Ordering::Relaxed);
+                let _first = self.ended.fetch_min(now(), Ordering::Relaxed);
             }
             Outcome::Acquired { .. }
             | Outcome::Settled { .. }
             | Outcome::Found { .. }
+            | Outcome::Stored { .. }
             | Outcome::Refused(_)
             | Outcome::Unknown => {}
         }
@@ -131,6 +141,8 @@ pub(crate) struct World {
     pub(crate) grants: Vec<AtomicU64>,
     keys: AtomicU64,
     active: Mutex<Vec<Arc<KeyLog>>>,
+    /// The keys of the consumer whose messages are stored, by their ids.
+    kept: Mutex<BTreeMap<String, Arc<KeyLog>>>,
     pub(crate) retired: Mutex<Vec<Arc<KeyLog>>>,
     pub(crate) counts: Mutex<BTreeMap<String, u64>>,
     /// What no client should ever see.
@@ -190,6 +202,7 @@ impl World {
             claims: AtomicU64::new(1),
             keys: AtomicU64::new(0),
             active: Mutex::default(),
+            kept: Mutex::default(),
             retired: Mutex::default(),
             counts: Mutex::default(),
             problems: Mutex::default(),
@@ -213,15 +226,20 @@ impl World {
         let consumer = self.consumers[place];
         // The keys of a message that is replayed stand side by side.
         let beside = self.consumers[..place].iter().filter(|one| consumer == VIEW && **one == VIEW).count();
-        Arc::new(KeyLog {
+        let key = Arc::new(KeyLog {
             consumer,
             run: self.replays.run(beside),
             id: format!("{}-{}", self.seed, number - beside as u64),
             events: Mutex::default(),
             effects: Mutex::default(),
             begun: AtomicUsize::new(0),
+            ended: AtomicI64::new(i64::MAX),
             quiet_until: AtomicI64::new(0),
-        })
+        });
+        if consumer == KEPT {
+            self.kept.lock().unwrap().insert(key.id.clone(), Arc::clone(&key));
+        }
+        key
     }
 
     /// A key to work on. One that has seen enough makes way for a new one.
@@ -260,6 +278,18 @@ impl World {
         let mut all = self.keys();
         all.retain(|key| key.consumer == consumer);
         all
+    }
+
+    /// A key of the consumer whose messages are stored.
+    pub(crate) fn kept(&self, id: &str) -> Option<Arc<KeyLog>> {
+        self.kept.lock().unwrap().get(id).cloned()
+    }
+
+    /// The keys whose messages a ClaimNext that began then may have been handed.
+    pub(crate) fn open_since(&self, invoked: i64) -> Vec<Arc<KeyLog>> {
+        let all = self.kept.lock().unwrap();
+        let open = all.values().filter(|key| key.ended.load(Ordering::Relaxed) >= invoked);
+        open.cloned().collect()
     }
 
     /// A number for a claim.

@@ -20,6 +20,7 @@ impl State {
             | Outcome::Parked
             | Outcome::Backoff
             | Outcome::Settled { .. }
+            | Outcome::Stored { .. }
             | Outcome::Refused(_) => false,
         })
     }
