@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use console::measure_text_width;
+
 use super::look::Look;
 use crate::cli::enums;
 use crate::cli::output::{Output, TextStyle};
@@ -13,15 +15,18 @@ use crate::proto::{ConsumerSummary, EntryState};
 const NAMED_MAX: usize = 5;
 /// The threshold in seconds of the alert `InboxOldestDue` (deploy/alerts/rules.yaml).
 pub(in crate::cli::entries) const OVERDUE: i64 = 900;
+/// Ten times the default lease, in seconds: a claim that is held on an older message is renewed for long, or has a long lease.
+const OPEN_LONG: i64 = 300;
 
 /// The lines, or one line where nothing needs a person.
 pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
     let consumers = &look.summary.consumers;
-    let mut needs: Vec<(TextStyle, String, String, Cow<'static, str>)> = Vec::new();
+    let mut needs: Vec<Need> = Vec::new();
+    let mut put = |style, text, whose, command| needs.push(Need { style, text, whose, command });
     let doubled = count(consumers, |one| one.doubled);
     if doubled > 0 {
         let text = counted(doubled, "effect may have happened twice", "effects may have happened twice");
-        needs.push((TextStyle::Bad, text, of(consumers, |one| one.doubled), "entries list --doubled".into()));
+        put(TextStyle::Bad, text, of(consumers, |one| one.doubled), "entries list --doubled".into());
     }
     let parked = |one: &ConsumerSummary| in_state(one, EntryState::Parked);
     if count(consumers, parked) > 0 {
@@ -29,12 +34,12 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
         let number = count(consumers, parked);
         let noun = if number == 1 { "entry is" } else { "entries are" };
         let text = format!("{number}{more} {noun} parked");
-        needs.push((
+        put(
             TextStyle::Bad,
             text,
             of(consumers, parked),
             "entries list --state PARKED --group-by error".into(),
-        ));
+        );
     }
     let expired = count(consumers, |one| one.expired);
     if expired > 0 {
@@ -42,7 +47,7 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
         let since = longest.max().map_or_else(String::new, |age| format!(", the longest for {}", rough(age)));
         let text = format!("{}{since}", counted(expired, "claim is expired", "claims are expired"));
         let command = "entries list --expired".into();
-        needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.expired), command));
+        put(TextStyle::Doubtful, text, of(consumers, |one| one.expired), command);
     }
     let waits = |one: &ConsumerSummary| {
         if overdue(one) > 0 { one.inbox.as_ref().map_or(0, |inbox| inbox.due) } else { 0 }
@@ -51,32 +56,98 @@ pub(super) fn lines(output: Output, look: &Look) -> Vec<String> {
         let longest = consumers.iter().map(overdue).max().unwrap_or_default();
         let text = format!("stored messages wait, the oldest has been due for {}", rough(longest));
         let command = largest(consumers, waits).map(|one| format!("entries next {}", quoted(&one.consumer)));
-        needs.push((TextStyle::Doubtful, text, of(consumers, waits), command.unwrap_or_default().into()));
+        put(TextStyle::Doubtful, text, of(consumers, waits), command.unwrap_or_default().into());
     }
     let near = count(consumers, |one| one.near_exhaustion);
     if near > 0 {
         let noun = counted(near, "entry has", "entries have");
         let text = format!("{noun} at most one attempt left");
         let command = "entries list --state FAILED_RETRYABLE".into();
-        needs.push((TextStyle::Doubtful, text, of(consumers, |one| one.near_exhaustion), command));
+        put(TextStyle::Doubtful, text, of(consumers, |one| one.near_exhaustion), command);
     }
     let stopped = look.stopped();
     if !stopped.is_empty() {
-        needs.push((TextStyle::Bad, "no new grants".to_owned(), stopped, look.who_stopped().into()));
+        put(TextStyle::Bad, "no new grants".to_owned(), stopped, look.who_stopped().into());
     }
-    if needs.is_empty() {
-        return vec![output.styled("nothing needs a person", TextStyle::Good)];
-    }
-    let mut lines = vec![output.styled("needs a person:", TextStyle::Strong)];
-    for (style, text, whose, command) in needs {
-        let line = format!("{text}: {whose} ({command})");
-        let room = output.width().map_or(usize::MAX, |width| width.saturating_sub(4));
-        for (nth, part) in wrapped_text(&line, room).iter().enumerate() {
-            let indent = if nth == 0 { "  " } else { "    " };
-            lines.push(format!("{indent}{}", output.styled(part, style)));
-        }
+    let mut lines = vec![if needs.is_empty() {
+        output.styled("nothing needs a person", TextStyle::Good)
+    } else {
+        output.styled("needs a person:", TextStyle::Strong)
+    }];
+    lines.extend(needs.iter().flat_map(|need| need.lines(output)));
+    let looks = worth_a_look(consumers);
+    if !looks.is_empty() {
+        lines.push(output.styled("worth a look:", TextStyle::Strong));
+        lines.extend(looks.iter().flat_map(|look| look.lines(output)));
     }
     lines
+}
+
+/// What may be as it must be: only a person knows how long a handler takes, and whether a message is delivered again.
+fn worth_a_look(consumers: &[ConsumerSummary]) -> Vec<Need> {
+    let mut looks = Vec::new();
+    let open = |one: &ConsumerSummary| {
+        // Expired claims are named above.
+        let held = (in_state(one, EntryState::InProgress) - one.expired).max(0);
+        if oldest(one, EntryState::InProgress) >= OPEN_LONG { held } else { 0 }
+    };
+    if count(consumers, open) > 0 {
+        let longest = consumers.iter().map(|one| oldest(one, EntryState::InProgress)).max();
+        let age = rough(longest.unwrap_or_default());
+        looks.push(Need {
+            style: TextStyle::Plain,
+            text: format!("claims are held on messages that are up to {age} old"),
+            whose: of(consumers, open),
+            command: "entries list --state IN_PROGRESS".into(),
+        });
+    }
+    // Workers take the stored messages of an inbox; all others wait for a delivery.
+    let waits = |one: &ConsumerSummary| {
+        if one.inbox.is_some() { 0 } else { in_state(one, EntryState::Received) }
+    };
+    if count(consumers, waits) > 0 {
+        looks.push(Need {
+            style: TextStyle::Plain,
+            text: "redriven or resolved messages wait until they are delivered again".to_owned(),
+            whose: of(consumers, waits),
+            command: "entries list --state RECEIVED".into(),
+        });
+    }
+    looks
+}
+
+/// One line of the summary: what there is, of which consumers, and the command that shows more.
+struct Need {
+    style: TextStyle,
+    text: String,
+    whose: String,
+    command: Cow<'static, str>,
+}
+
+impl Need {
+    /// The lines. Where the line is wider than the terminal, the command follows in a line without a break, so that it can be pasted.
+    fn lines(&self, output: Output) -> Vec<String> {
+        const INDENT: usize = 4;
+        let Need { style, text, whose, command } = self;
+        let (text, room) = (format!("{text}: {whose}"), output.width().unwrap_or(usize::MAX));
+        let whole = format!("{text} ({command})");
+        if measure_text_width(&whole) + INDENT <= room {
+            return vec![format!("  {}", output.styled(&whole, *style))];
+        }
+        let parts = wrapped_text(&text, room.saturating_sub(INDENT));
+        let head = |nth: usize| if nth == 0 { "  " } else { "    " };
+        let texts = parts
+            .iter()
+            .enumerate()
+            .map(|(nth, part)| format!("{}{}", head(nth), output.styled(part, *style)));
+        texts.chain([format!("    {command}")]).collect()
+    }
+}
+
+/// The age in seconds of the oldest entry in a state.
+fn oldest(consumer: &ConsumerSummary, state: EntryState) -> i64 {
+    let states = consumer.states.iter().filter(|one| one.state() == state);
+    states.filter_map(|one| one.oldest_age.as_ref()).map(|age| age.seconds).max().unwrap_or_default()
 }
 
 /// For how many seconds the oldest stored message has been due, if that is long enough for the alert `InboxOldestDue`.

@@ -95,6 +95,50 @@ fn summary_overdue_backlog_needs_a_person() {
 }
 
 #[test]
+fn summary_shows_what_is_worth_a_look_below_what_needs_a_person() {
+    let aged = |state, count, seconds| StateSummary { oldest_age: age(seconds), ..of(state, count) };
+    let inbox = Some(InboxSummary { due: 2, ..InboxSummary::default() });
+    let stored = ConsumerSummary { inbox, ..one("mail", vec![of(EntryState::Received, 2)]) };
+    let held =
+        "  claims are held on messages that are up to 8m old: labels 3 (entries list --state IN_PROGRESS)";
+    let waits = "  redriven or resolved messages wait until they are delivered again: invoices 120 (entries list --state RECEIVED)";
+    for (consumers, looks) in [
+        (vec![one("labels", vec![aged(EntryState::InProgress, 3, 299)])], &[][..]),
+        (vec![one("labels", vec![aged(EntryState::InProgress, 3, 480)])], &[held]),
+        (
+            vec![ConsumerSummary { expired: 3, ..one("labels", vec![aged(EntryState::InProgress, 3, 480)]) }],
+            &[],
+        ),
+        (vec![stored.clone()], &[]),
+        (
+            vec![
+                stored,
+                one("labels", vec![aged(EntryState::InProgress, 3, 480)]),
+                one("invoices", vec![aged(EntryState::Received, 120, 22)]),
+            ],
+            &[held, waits],
+        ),
+    ] {
+        let shown = lines(Output::plain(), &look(consumers), None);
+        let heading = shown.iter().position(|line| line == "worth a look:");
+        assert_eq!(heading, (!looks.is_empty()).then_some(1), "{shown:?}");
+        let found = shown.iter().skip(2).take(looks.len()).map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(found, looks, "{shown:?}");
+        assert_eq!(
+            shown[0].starts_with("nothing"),
+            !shown.iter().any(|line| line.contains("expired")),
+            "{shown:?}"
+        );
+    }
+}
+
+#[test]
+fn summary_commands_are_never_broken() {
+    let shown = lines(Output::of_width(80), &busy(), None);
+    assert!(shown.contains(&"    entries list --state PARKED --group-by error".to_owned()), "{shown:?}");
+}
+
+#[test]
 fn held_consumers_without_entries_are_shown() {
     let held = Look {
         holds: vec![Hold { prefix: "team-a-".into(), ..Hold::default() }],
