@@ -2968,6 +2968,12 @@ MUTANTS = [
     Mutant("IN82", "forgotten series of stored messages stay", "metrics::tests::by_type", [
         ("src/metrics/event_type.rs", "            drop(families.stored.remove_label_values(&[consumer, name]));\n", ""),
     ]),
+    Mutant("NI52", "claims that are held for long are not worth a look", "cli::entries::summary::screen", [
+        ("src/cli/entries/summary/needs.rs", "if oldest(one, EntryState::InProgress) >= OPEN_LONG { held }", "if oldest(one, EntryState::InProgress) >= OPEN_LONG * 100 { held }"),
+    ]),
+    Mutant("NI53", "stored messages wait for a delivery", "cli::entries::summary::screen", [
+        ("src/cli/entries/summary/needs.rs", "if one.inbox.is_some() { 0 } else {", "if one.inbox.is_none() && false { 0 } else {"),
+    ]),
     Mutant("NI31", "an unknown action of the audit is answered with no event", "operators::audit_filters", [
         ("src/rpc/admin/audit.rs", "if !audit_action::ALL.contains(&action.as_str()) {", "if action.is_empty() {"),
     ]),

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 pub(super) use self::request::BulkRequest;
 use self::request::{SILENCE_MAX, silent};
+use super::suggestions::DELIVER_AGAIN;
 use crate::cli::client::{Admin, Client};
 use crate::cli::confirm::{can_ask, confirm};
 use crate::cli::consumer;
@@ -80,6 +81,9 @@ pub(super) async fn run(client: &Client, request: BulkRequest, yes: bool) -> Res
             if tally.maximum_reached {
                 output
                     .note(&format!("--max {maximum} is reached; there may be more: start another operation"));
+            }
+            if words.risk.is_some() && !dry_run && tally.changed > 0 {
+                output.note(DELIVER_AGAIN);
             }
             Ok(if tally.refused == 0 && !tally.maximum_reached { Exit::Done } else { Exit::Partly })
         }

@@ -6,6 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use prost::Message;
 use tonic::{Response, Status};
 
+use super::suggestions::DELIVER_AGAIN;
 use super::unreadable::{self, DeleteByHash};
 use super::{get, suggestions};
 use crate::cli::client::{Admin, Client};
@@ -157,6 +158,12 @@ impl<'c> PreparedChange<'c> {
             ""
         };
         output.line(&format!("{} is {now}{repeat}", named(&self.key)))?;
+        let waits = |entry: &proto::Entry| {
+            entry.state() == proto::EntryState::Received && entry.message_state() != proto::MessageState::Kept
+        };
+        if entry.is_some_and(waits) {
+            output.note(DELIVER_AGAIN);
+        }
         Ok(Exit::Done)
     }
 }

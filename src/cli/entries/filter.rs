@@ -58,6 +58,11 @@ pub(super) struct Filter {
 const BEFORE_ALL: prost_types::Duration = prost_types::Duration { seconds: 10_000 * 86_400, nanos: 0 };
 
 impl Filter {
+    /// Whether it names entries that are stuck, of which a person wants to know more.
+    pub(super) fn is_of_trouble(&self) -> bool {
+        self.doubled || self.expired || !self.cause.is_empty() || !self.state.is_empty()
+    }
+
     /// Refuses the fields that a server of an earlier version would ignore: it would change, or show, entries that the filter
     /// excludes. Such a server does not know `GroupEntries` either, which is asked here for nothing.
     pub(super) async fn is_known(

@@ -6,12 +6,15 @@ use clap::{Args, ValueEnum};
 use prost_types::Timestamp;
 
 use super::filter::Filter;
+use super::suggestions;
 use crate::cli::client::{Admin, Client};
 use crate::cli::clock;
 use crate::cli::consumer::{note_unknown, refused};
 use crate::cli::enums;
 use crate::cli::json;
+use crate::cli::output::Output;
 use crate::cli::problem::{Exit, Problem};
+use crate::cli::step::step;
 use crate::cli::table::{Cell, Column, Table};
 use crate::cli::text::{ago, clean, counted, name, when};
 use crate::proto;
@@ -88,6 +91,7 @@ impl List {
         // The limit counts every printed row, also those that cannot be read.
         let (mut readable, mut unreadable, mut more) = (0_usize, 0_usize, true);
         let (mut incomplete, mut looked_at_until, mut cut) = (0_usize, None, false);
+        let mut first = None;
         while more && readable + unreadable < limit {
             let page = admin.list_entries(client.request(request.clone())).await;
             let mut page = page.map_err(|status| refused(&status, &consumer))?.into_inner();
@@ -101,6 +105,7 @@ impl List {
                 usize::from(more && page.entries.len() + page.unreadable.len() < left.min(PAGE_MAX));
             request.page_token = page.next_page_token;
             show(client, &page.entries, readable == 0, consumer.is_empty())?;
+            first = first.or_else(|| page.entries.first().and_then(|entry| entry.key.clone()));
             readable += page.entries.len();
             unreadable += page.unreadable.len();
             page.unreadable.iter().try_for_each(|entry| name_unreadable(client, entry))?;
@@ -130,11 +135,24 @@ impl List {
             if !consumer.is_empty() {
                 note_unknown(client, &mut admin, &consumer).await;
             }
-        } else if more && !client.output.json() && (cut || has_next(client, &mut admin, request).await) {
+        } else if let (Some(first), true) = (&first, self.filter.is_of_trouble()) {
+            for line in next(client.output, &client.program(), first) {
+                client.output.note(&line);
+            }
+        }
+        let shows_rows = readable > 0 || unreadable > 0;
+        if shows_rows && more && !client.output.json() && (cut || has_next(client, &mut admin, request).await)
+        {
             client.output.note(&format!("more: raise --limit ({}), or 0 for all", self.limit));
         }
         Ok(Exit::Done)
     }
+}
+
+/// The command that shows the first of the entries.
+fn next(output: Output, program: &str, first: &proto::EntryKey) -> Vec<String> {
+    let command = suggestions::of_key(program, first, "get", "");
+    step(output.width(), &command, "what has happened to the first one, and what can be done")
 }
 
 /// Whether a row follows a page that ended at the limit: a server returns the token of a next page with each full page, also

@@ -25,8 +25,12 @@ const SILENT: &str = "this server does not say what the entry allows, nor whethe
 const SECOND: &str =
     "its effect may have happened: a redrive may bring a second one; `entries resolve` if you know";
 
-const DOUBLED: &str =
-    "undo the second effect in the consumer's own system; then see whether the lease is too short";
+const DOUBLED: &str = "undo the second effect in the consumer's own system; then make the lease longer than the slowest \
+                       attempt";
+
+/// What must follow a change that has messages processed again.
+pub(super) const DELIVER_AGAIN: &str = "next: have the messages delivered again, for example from the dead-letter queue: each is \
+                                        granted at its next delivery. Stored messages are handed out without one.";
 
 const FORCED: &str = "if its holder is gone: have it processed again now. If its holder is still at work, the effect may \
                       happen twice, and the holder's Complete is refused";
@@ -47,6 +51,11 @@ pub(super) fn doubt(entry: &Entry) -> Option<&'static str> {
 
 /// A command to paste into a shell. A word that looks like a flag follows `--`.
 pub(super) fn command(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
+    of_key(program, key, what, &format!("{flags} --reason WHY"))
+}
+
+/// The same for a command without a reason.
+pub(super) fn of_key(program: &str, key: &EntryKey, what: &str, flags: &str) -> String {
     let words = [&key.consumer, &key.source, &key.id];
     let text = words.map(|word| quoted(word)).join(" ");
     let run = match key.replay_run.as_str() {
@@ -54,9 +63,9 @@ pub(super) fn command(program: &str, key: &EntryKey, what: &str, flags: &str) ->
         run => format!(" --replay-run {}", quoted(run)),
     };
     if words.iter().any(|word| word.starts_with('-')) {
-        format!("{program} entries {what}{run}{flags} --reason WHY -- {text}")
+        format!("{program} entries {what}{run}{flags} -- {text}")
     } else {
-        format!("{program} entries {what} {text}{run}{flags} --reason WHY")
+        format!("{program} entries {what} {text}{run}{flags}")
     }
 }
 
@@ -93,8 +102,8 @@ pub(super) fn steps(program: &str, entry: &Entry) -> Vec<(String, &'static str)>
     let changes = changes.into_iter().filter(|(change, ..)| allowed(entry, *change));
     let look = (entry.message_state() == MessageState::Kept)
         .then(|| (self::command(program, &key, "message", ""), "show its message; the audit has each look"));
-    let lint = format!("{program} policy lint --consumer {}", quoted(&key.consumer));
-    let doubled = entry.doubled.then_some((lint, DOUBLED));
+    let lease = format!("{program} policy set {} --lease TIME --reason WHY", quoted(&key.consumer));
+    let doubled = entry.doubled.then_some((lease, DOUBLED));
     let forced = at_work(entry).then(|| command(EntryChange::Redrive, "redrive", " --force", FORCED));
     let changes = changes.chain(forced).map(|(_, command, does)| (command, does));
     notes.into_iter().chain(doubled).chain(look).chain(changes).collect()
@@ -194,7 +203,7 @@ mod tests {
             (erased(entry(Received, &[EntryChange::Park])), &["its message is erased", "park"]),
             (erased(entry(FailedTerminal, &ALL)), &["its message is erased", "redrive", "completed"]),
             (entry(Completed, &[]), &[]),
-            (Entry { doubled: true, ..entry(Completed, &[]) }, &["lint"]),
+            (Entry { doubled: true, ..entry(Completed, &[]) }, &["set"]),
             // For a server that does not report it no command is suggested.
             (silent(Parked), &["this server does not say what the entry allows"]),
         ] {

@@ -92,7 +92,17 @@ fn next(
         if replay_run.is_empty() { String::new() } else { format!(" --replay-run {}", quoted(replay_run)) };
     let (consumer, state) = (quoted(&group.consumer), enums::state(group.state));
     let command = format!("{program} entries list --consumer {consumer}{run} --state {state}");
-    step(output.width(), &command, "which entries; `entries get` shows what can be done with one")
+    let mut lines =
+        step(output.width(), &command, "which entries; `entries get` shows what can be done with one");
+    if [proto::EntryState::Parked, proto::EntryState::FailedTerminal].contains(&group.state()) {
+        let cause = enums::cause(group.cause);
+        let cause = if group.cause == 0 { String::new() } else { format!(" --cause {cause}") };
+        let command = format!(
+            "{program} entries redrive --consumer {consumer}{run} --state {state}{cause} --reason WHY --dry-run"
+        );
+        lines.extend(step(output.width(), &command, "all of them, once the fault is mended"));
+    }
+    lines
 }
 
 /// What the groups do not show.
@@ -148,7 +158,7 @@ mod tests {
         check("groups", |output| screen(&answer, output));
         let whole = GroupEntriesResponse { is_sample: false, more_groups: 0, ..answer };
         let shown = screen(&whole, Output::plain());
-        assert_eq!(shown.len(), 5, "{shown:?}");
+        assert_eq!(shown.len(), 6, "{shown:?}");
         assert!(shown[1].starts_with("9120   payments "), "{shown:?}");
         assert!(shown[2].ends_with("  no such \u{fffd}[31maccount"), "{shown:?}");
         assert!(
