@@ -190,3 +190,6 @@ export class Claim implements AsyncDisposable {
     await this.end();
   }
 }
+
+/** Processes a message whose claim was granted. `signal` is aborted where the claim is lost. */
+export type Handler = (claim: Claim, signal: AbortSignal) => Promise<Result> | Result;

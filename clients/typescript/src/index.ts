@@ -5,7 +5,7 @@
  *
  * @packageDocumentation
  */
-export { Claim, type ClaimKey, NotSettled, type Result } from './claim.js';
+export { Claim, type ClaimKey, type Handler, NotSettled, type Result } from './claim.js';
 export { type ConnectionOptions } from './connection.js';
 export { type Unexpected } from './core/delivery.js';
 export { type OnExpiryName } from './core/world.js';
@@ -29,7 +29,7 @@ export {
   Terminal,
 } from './errors.js';
 export { type CloudEventLike, Fingerprint, Key } from './key.js';
-export { type Handler, Ledger, type MessageHandler } from './ledger.js';
+export { Ledger, type MessageHandler } from './ledger.js';
 export { type Codec, type IdempotentOptions, makeIdempotent } from './make-idempotent.js';
 export { type Message, type StoredMessage } from './message.js';
 export { type DeliveryOptions, type LedgerOptions, type StoreOptions, type WorkOptions } from './options.js';

@@ -1,4 +1,4 @@
-import { Claim, type Result } from './claim.js';
+import { Claim, type Handler, type Result } from './claim.js';
 import { channelOf } from './connection.js';
 import { type Ending, admitted, begin, endingOf, finish } from './core/delivery.js';
 import { Hold } from './core/hold.js';
@@ -17,9 +17,6 @@ import { Telemetry } from './telemetry.js';
 import { aborted, sleep } from './timing.js';
 import { Transport } from './transport.js';
 import { type Client, Worker } from './worker.js';
-
-/** Processes a message whose claim was granted. `signal` is aborted where the claim is lost. */
-export type Handler = (claim: Claim, signal: AbortSignal) => Promise<Result> | Result;
 
 /** Processes a message of the inbox. `signal` is aborted where the claim is lost. */
 export type MessageHandler = (claim: Claim, message: StoredMessage, signal: AbortSignal) => Promise<Result> | Result;

@@ -14,10 +14,11 @@ import { Doubtful, GiveBack, InvalidField, Retry, Steer, Terminal, errorOf, type
 import { Fingerprint, Key, checkedText } from './key.js';
 import { type Names, checkNames } from './known-options.js';
 import { Advice, type Outcome, outcome } from './outcome.js';
-import { type Effect, type SpoolClock, SpoolFailed, SpoolWriter } from './spool/writer.js';
+import { SpoolFailed } from './spool/failed.js';
+import { type Effect, type SpoolClock, SpoolWriter } from './spool/writer.js';
 import { type SpoolFile, openedSpool } from './spool/file.js';
 
-export { SpoolFailed } from './spool/writer.js';
+export { SpoolFailed } from './spool/failed.js';
 
 const RESULT_MAX = 16_384; // bytes; the ledger stores no larger result
 

@@ -2,7 +2,7 @@ import { type Handout, release, take } from './core/inbox.js';
 import type { Hold } from './core/hold.js';
 import { type Item, LEASE, WorkQueue } from './core/queue.js';
 import type { World } from './core/world.js';
-import type { Handler } from './ledger.js';
+import type { Handler } from './claim.js';
 import { type StoredMessage, storedOf } from './message.js';
 import { type LedgerOptions, nextOf } from './options.js';
 import type { Outcome } from './outcome.js';

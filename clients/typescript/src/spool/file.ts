@@ -1,7 +1,7 @@
 import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { SpoolLock } from './lock.js';
-import { SpoolFailed } from './writer.js';
+import { SpoolFailed } from './failed.js';
 
 /** What a spool does with its file. */
 export interface SpoolFile {

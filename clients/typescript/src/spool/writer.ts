@@ -1,18 +1,7 @@
-import { LedgerError } from '../errors.js';
+import { SpoolFailed } from './failed.js';
 import type { SpoolFile } from './file.js';
 
 const VERSION = 1;
-
-/**
- * The spool cannot be written, or not any more: an effect that it does not have must not begin.
- *
- * After a write or a sync has failed, nothing more is written to the same file: what the system has lost of it is not
- * known. Mend the disk, and open another file.
- */
-export class SpoolFailed extends LedgerError {
-  /** The name of the class. */
-  override readonly name = 'SpoolFailed';
-}
 
 /** What a line says of its effect. */
 export type SpoolEvent = 'begin' | 'end' | 'none';
