@@ -78,7 +78,7 @@ pub(super) fn row(lanes: &[Lane], (lane, at): Place) -> &Row {
     lanes[lane].rows[at].as_ref().expect("a row that is due")
 }
 
-/// What is due of a consumer.
+/// Returns the messages of a consumer that are due.
 pub(super) fn due(lanes: &[Lane], consumer: usize, now: i64) -> Vec<Place> {
     let own = lanes.iter().enumerate().filter(|(_, lane)| lane.consumer == consumer);
     let all = own.flat_map(|(number, lane)| (0..lane.keys.len()).map(move |at| (number, at)));
