@@ -358,6 +358,12 @@ impl Entry {
         self.state != State::Completed && (self.effect_marked() || self.unsettled())
     }
 
+    /// Whether the entry is `RECEIVED`, and only another Store or delivery brings its message: it was stored, and is erased.
+    #[must_use]
+    pub fn message_erased(&self) -> bool {
+        self.state == State::Received && self.body == Some(Body::Erased)
+    }
+
     /// Whether the ledger does not know what the holder did, or still does.
     #[must_use]
     pub fn unsettled(&self) -> bool {

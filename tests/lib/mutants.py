@@ -2739,6 +2739,15 @@ MUTANTS = [
          "let shown = request.filter.clone().map(|filter| proto::EntryFilter { inbox: 0, ..filter });\n"
          "        let asked = proto::ListEntriesRequest { page_size: 0, page_token: String::new(), filter: shown, ..request.clone() };"),
     ]),
+    Mutant("IN76", "a redrive does not say that only another delivery brings the message", "inbox::erased", [
+        ("src/domain/entry.rs", "self.state == State::Received && self.body == Some(Body::Erased)", "self.state == State::Received && self.body == Some(Body::Kept)"),
+    ]),
+    Mutant("IN77", "a change of many entries says of none that its message is erased", "inbox::erased", [
+        ("src/ledger/operators/bulk.rs", "carried.entry.is_some_and(|entry| entry.message_erased())", "false"),
+    ]),
+    Mutant("IN78", "a dry run says of no entry that its message is erased", "inbox::erased", [
+        ("src/ledger/operators/bulk.rs", "matches!(&changed, Changed::Entry(next) if next.message_erased())", "false"),
+    ]),
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(waits.micros());\n",

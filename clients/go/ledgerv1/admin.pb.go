@@ -2565,7 +2565,10 @@ type RedriveEntryResponse struct {
 	// The entry as it is now.
 	Entry *Entry `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
 	// The request had been carried out before; nothing was changed by this repeat.
-	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	Replayed bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// The entry is RECEIVED, and its message is erased (Entry.message_state): ClaimNext does not hand it out. Only another
+	// Store or delivery of the message has it processed again.
+	MessageErased bool `protobuf:"varint,3,opt,name=message_erased,json=messageErased,proto3" json:"message_erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2610,6 +2613,13 @@ func (x *RedriveEntryResponse) GetEntry() *Entry {
 func (x *RedriveEntryResponse) GetReplayed() bool {
 	if x != nil {
 		return x.Replayed
+	}
+	return false
+}
+
+func (x *RedriveEntryResponse) GetMessageErased() bool {
+	if x != nil {
+		return x.MessageErased
 	}
 	return false
 }
@@ -2862,7 +2872,10 @@ type ResolveEntryResponse struct {
 	// The entry as it is now.
 	Entry *Entry `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
 	// The request had been carried out before; nothing was changed by this repeat.
-	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	Replayed bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// The entry is RECEIVED, and its message is erased (Entry.message_state): ClaimNext does not hand it out. Only another
+	// Store or delivery of the message has it processed again.
+	MessageErased bool `protobuf:"varint,3,opt,name=message_erased,json=messageErased,proto3" json:"message_erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2907,6 +2920,13 @@ func (x *ResolveEntryResponse) GetEntry() *Entry {
 func (x *ResolveEntryResponse) GetReplayed() bool {
 	if x != nil {
 		return x.Replayed
+	}
+	return false
+}
+
+func (x *ResolveEntryResponse) GetMessageErased() bool {
+	if x != nil {
+		return x.MessageErased
 	}
 	return false
 }
@@ -3266,7 +3286,9 @@ type RedriveOutcome struct {
 	// Its effect may have happened: `Entry.effect_doubtful` of the entry as it was; also where the entry cannot be read.
 	EffectDoubtful bool `protobuf:"varint,6,opt,name=effect_doubtful,json=effectDoubtful,proto3" json:"effect_doubtful,omitempty"`
 	// The 128-bit hash of the key, as logs and audit events show it: a UUID.
-	KeyHash       string `protobuf:"bytes,7,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	KeyHash string `protobuf:"bytes,7,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	// It is redriven, and its message is erased: only another Store or delivery of the message has it processed again.
+	MessageErased bool `protobuf:"varint,8,opt,name=message_erased,json=messageErased,proto3" json:"message_erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3348,6 +3370,13 @@ func (x *RedriveOutcome) GetKeyHash() string {
 		return x.KeyHash
 	}
 	return ""
+}
+
+func (x *RedriveOutcome) GetMessageErased() bool {
+	if x != nil {
+		return x.MessageErased
+	}
+	return false
 }
 
 // ParkEntriesRequest asks for many entries to wait.
@@ -3750,7 +3779,10 @@ type EntryOutcome struct {
 	// Its effect may have happened: `Entry.effect_doubtful` of the entry as it was; also where the entry cannot be read.
 	EffectDoubtful bool `protobuf:"varint,6,opt,name=effect_doubtful,json=effectDoubtful,proto3" json:"effect_doubtful,omitempty"`
 	// The 128-bit hash of the key, as logs and audit events show it: a UUID.
-	KeyHash       string `protobuf:"bytes,7,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	KeyHash string `protobuf:"bytes,7,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	// It is resolved as RECEIVED, and its message is erased: only another Store or delivery of the message has it processed
+	// again.
+	MessageErased bool `protobuf:"varint,8,opt,name=message_erased,json=messageErased,proto3" json:"message_erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3832,6 +3864,13 @@ func (x *EntryOutcome) GetKeyHash() string {
 		return x.KeyHash
 	}
 	return ""
+}
+
+func (x *EntryOutcome) GetMessageErased() bool {
+	if x != nil {
+		return x.MessageErased
+	}
+	return false
 }
 
 // ImportEntriesRequest is a part of an import.
@@ -7479,10 +7518,11 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05force\x18\x05 \x01(\bR\x05force\x12)\n" +
 	"\x10drop_fingerprint\x18\x06 \x01(\bR\x0fdropFingerprint\x12\x14\n" +
-	"\x05admit\x18\a \x01(\bR\x05admit\"f\n" +
+	"\x05admit\x18\a \x01(\bR\x05admit\"\x8d\x01\n" +
 	"\x14RedriveEntryResponse\x122\n" +
 	"\x05entry\x18\x01 \x01(\v2\x1c.idempotency.ledger.v1.EntryR\x05entry\x12\x1a\n" +
-	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xa7\x01\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\x12%\n" +
+	"\x0emessage_erased\x18\x03 \x01(\bR\rmessageErased\"\xa7\x01\n" +
 	"\x10ParkEntryRequest\x121\n" +
 	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12\x1d\n" +
 	"\n" +
@@ -7501,10 +7541,11 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\x05force\x18\x05 \x01(\bR\x05force\x127\n" +
 	"\x05state\x18\x06 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x12\x16\n" +
 	"\x06result\x18\a \x01(\fR\x06result\x12\x1a\n" +
-	"\bevidence\x18\b \x01(\tR\bevidence\"f\n" +
+	"\bevidence\x18\b \x01(\tR\bevidence\"\x8d\x01\n" +
 	"\x14ResolveEntryResponse\x122\n" +
 	"\x05entry\x18\x01 \x01(\v2\x1c.idempotency.ledger.v1.EntryR\x05entry\x12\x1a\n" +
-	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xda\x01\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\x12%\n" +
+	"\x0emessage_erased\x18\x03 \x01(\bR\rmessageErased\"\xda\x01\n" +
 	"\x12DeleteEntryRequest\x121\n" +
 	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x12\x1d\n" +
 	"\n" +
@@ -7530,7 +7571,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\fat_most_left\x18\x04 \x01(\x03R\n" +
 	"atMostLeft\x12\x1a\n" +
 	"\bfinished\x18\x05 \x01(\bR\bfinished\x12'\n" +
-	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xd1\x02\n" +
+	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xf8\x02\n" +
 	"\x0eRedriveOutcome\x121\n" +
 	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
@@ -7538,7 +7579,8 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\bredriven\x18\x04 \x01(\bR\bredriven\x12;\n" +
 	"\brejected\x18\x05 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\x12'\n" +
 	"\x0feffect_doubtful\x18\x06 \x01(\bR\x0eeffectDoubtful\x12\x19\n" +
-	"\bkey_hash\x18\a \x01(\tR\akeyHash\"\xd2\x01\n" +
+	"\bkey_hash\x18\a \x01(\tR\akeyHash\x12%\n" +
+	"\x0emessage_erased\x18\b \x01(\bR\rmessageErased\"\xd2\x01\n" +
 	"\x12ParkEntriesRequest\x12:\n" +
 	"\x06filter\x18\x01 \x01(\v2\".idempotency.ledger.v1.EntryFilterR\x06filter\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
@@ -7570,7 +7612,7 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\fat_most_left\x18\x04 \x01(\x03R\n" +
 	"atMostLeft\x12\x1a\n" +
 	"\bfinished\x18\x05 \x01(\bR\bfinished\x12'\n" +
-	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xcd\x02\n" +
+	"\x0fmaximum_reached\x18\x06 \x01(\bR\x0emaximumReached\"\xf4\x02\n" +
 	"\fEntryOutcome\x121\n" +
 	"\x03key\x18\x01 \x01(\v2\x1f.idempotency.ledger.v1.EntryKeyR\x03key\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.idempotency.ledger.v1.EntryStateR\x05state\x126\n" +
@@ -7578,7 +7620,8 @@ const file_idempotency_ledger_v1_admin_proto_rawDesc = "" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12;\n" +
 	"\brejected\x18\x05 \x01(\v2\x1f.idempotency.ledger.v1.RejectedR\brejected\x12'\n" +
 	"\x0feffect_doubtful\x18\x06 \x01(\bR\x0eeffectDoubtful\x12\x19\n" +
-	"\bkey_hash\x18\a \x01(\tR\akeyHash\"\x91\x01\n" +
+	"\bkey_hash\x18\a \x01(\tR\akeyHash\x12%\n" +
+	"\x0emessage_erased\x18\b \x01(\bR\rmessageErased\"\x91\x01\n" +
 	"\x14ImportEntriesRequest\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12>\n" +

@@ -110,6 +110,8 @@ struct BulkCounts {
     doubtful: i64,
     /// Whether that number matters: the entries are processed again.
     doubtful_counts: bool,
+    /// The number of this call's entries whose messages are erased.
+    erased: i64,
     maximum_reached: bool,
 }
 
@@ -123,6 +125,7 @@ impl Default for BulkCounts {
             refused: 0,
             doubtful: 0,
             doubtful_counts: true,
+            erased: 0,
             maximum_reached: false,
         }
     }
@@ -130,17 +133,17 @@ impl Default for BulkCounts {
 
 impl BulkCounts {
     fn take(&mut self, report: &proto::ParkEntriesResponse) {
-        let number = |doubtful: bool| {
-            let these =
-                report.outcomes.iter().filter(|one| one.changed && (one.effect_doubtful || !doubtful));
+        let number = |fits: fn(&proto::EntryOutcome) -> bool| {
+            let these = report.outcomes.iter().filter(|one| one.changed && fits(one));
             i64::try_from(these.count()).unwrap_or(i64::MAX)
         };
-        let now = number(false);
+        let now = number(|_| true);
         self.before.get_or_insert_with(|| report.changed.saturating_sub(now).max(0));
         (self.changed, self.refused) = (report.changed, report.refused);
         if self.doubtful_counts {
-            self.doubtful += number(true);
+            self.doubtful += number(|one| one.effect_doubtful);
         }
+        self.erased += number(|one| one.message_erased);
         self.maximum_reached = report.maximum_reached;
     }
 
@@ -158,6 +161,10 @@ impl BulkCounts {
         let mut text = format!("{bare}{} {would}{}, {} refused", self.here(), self.done, self.refused);
         if self.doubtful > 0 {
             let _written = write!(text, "; {}", self.in_doubt());
+        }
+        if self.erased > 0 {
+            let these = counted(self.erased, "message is erased", "messages are erased");
+            let _written = write!(text, "; {these}: only another delivery has it processed again");
         }
         if let Some(before @ 1..) = self.before {
             let _written = write!(text, "; {before} by earlier calls of this operation");
@@ -287,6 +294,11 @@ mod tests {
         let says = "3 redriven, 1 refused; 2 of these may have had their effect; 63 by earlier calls of this operation";
         assert_eq!(tally.render(false), says);
         assert!(tally.render(true).starts_with("dry run: 3 would be redriven, 1 refused"));
+        let erased = proto::EntryOutcome { changed: true, message_erased: true, ..Default::default() };
+        let outcomes = vec![erased.clone(), proto::EntryOutcome { changed: false, ..erased }];
+        tally.take(&proto::ParkEntriesResponse { outcomes, changed: 67, refused: 2, ..Default::default() });
+        let says = "; 1 message is erased: only another delivery has it processed again";
+        assert!(tally.render(false).contains(says), "{}", tally.render(false));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::long::{OpenOperation, WorkPermit};
 use super::operation::StartOperation;
 use super::read::{Ages, CountScope, SUMMARY_MAX};
 use crate::domain::{
-    Action, Change, Context, Entry, EntryFilter, Key, KeyHash, Listing, Reading, Reason, Rejection,
+    Action, Change, Changed, Context, Entry, EntryFilter, Key, KeyHash, Listing, Reading, Reason, Rejection,
     RequestDigest, State, StoreTime, UnreadableEntry, operate,
 };
 use crate::ledger::runtime::{Instant, sleep, timeout};
@@ -87,6 +87,15 @@ pub struct BulkOutcome {
     pub rejected: Option<Rejection>,
     /// Its effect may have happened.
     pub effect_doubtful: bool,
+    /// It was changed, and waits for another Store or delivery: its message is erased.
+    pub message_erased: bool,
+}
+
+/// What a change makes of an entry.
+struct Made {
+    /// By this call, and not by an earlier one.
+    now: bool,
+    message_erased: bool,
 }
 
 /// The progress of the operation.
@@ -239,14 +248,18 @@ impl Run {
         self.operators.place(&self.open).await
     }
 
-    /// Changes one entry. Returns whether it was changed now, and not by an earlier call. The outer error ends the operation.
-    async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<bool, Rejection>, Rejection> {
+    /// Changes one entry. The outer error ends the operation.
+    async fn one(&mut self, entry: &Entry, reading: &Reading) -> Result<Result<Made, Rejection>, Rejection> {
         let change =
             Change { expected_version: entry.version, action: self.order.action.clone(), force: false };
         if self.began.is_none() {
             let policy = self.operators.policies_here().of(entry.key.consumer());
             let context = Context::at(reading, &policy, 1);
-            return Ok(operate(&entry.key, Some(entry), &change, &context).map(|_| true));
+            let changed = operate(&entry.key, Some(entry), &change, &context);
+            return Ok(changed.map(|changed| {
+                let erased = matches!(&changed, Changed::Entry(next) if next.message_erased());
+                Made { now: true, message_erased: erased }
+            }));
         }
         sleep(self.next_at.saturating_duration_since(Instant::now())).await;
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
@@ -265,7 +278,10 @@ impl Run {
         loop {
             tries += 1;
             match self.operators.change(order.clone()).await {
-                Ok(carried) => return Ok(Ok(!carried.replayed)),
+                Ok(carried) => {
+                    let message_erased = carried.entry.is_some_and(|entry| entry.message_erased());
+                    return Ok(Ok(Made { now: !carried.replayed, message_erased }));
+                }
                 Err(rejection) if rejection.reason == Reason::Overloaded && tries < TRIES_MAX => {
                     sleep(TRY_AFTER).await;
                 }
@@ -276,17 +292,17 @@ impl Run {
         }
     }
 
-    async fn note(&mut self, entry: &Entry, done: Result<bool, Rejection>) -> Result<(), Gone> {
-        let rejected = match done {
-            Ok(true) => {
+    async fn note(&mut self, entry: &Entry, done: Result<Made, Rejection>) -> Result<(), Gone> {
+        let (rejected, message_erased) = match done {
+            Ok(Made { now: true, message_erased }) => {
                 self.progress.changed += 1;
-                None
+                (None, message_erased)
             }
             // Counted before, by the call that did it.
-            Ok(false) => return Ok(()),
+            Ok(Made { now: false, .. }) => return Ok(()),
             Err(rejection) => {
                 self.progress.refused += 1;
-                Some(rejection)
+                (Some(rejection), false)
             }
         };
         self.add(BulkOutcome {
@@ -295,6 +311,7 @@ impl Run {
             state: Some(entry.state),
             rejected,
             effect_doubtful: entry.effect_doubtful(),
+            message_erased,
         })
         .await
     }
@@ -308,6 +325,7 @@ impl Run {
             state: None,
             rejected: Some(unreadable.rejection()),
             effect_doubtful: true,
+            message_erased: false,
         })
         .await
     }

@@ -105,6 +105,7 @@ impl BulkRequest for proto::RedriveEntriesRequest {
             rejected: one.rejected,
             effect_doubtful: one.effect_doubtful,
             key_hash: one.key_hash,
+            message_erased: one.message_erased,
         });
         proto::RedriveEntriesResponse {
             outcomes: outcomes.collect(),
@@ -321,6 +322,7 @@ fn outcome(outcome: BulkOutcome) -> proto::EntryOutcome {
         rejected: outcome.rejected.map(|rejection| errors::rejected(&rejection, During::Other)),
         effect_doubtful: outcome.effect_doubtful,
         key_hash: outcome.key_hash.to_string(),
+        message_erased: outcome.message_erased,
     }
 }
 

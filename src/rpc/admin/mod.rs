@@ -20,7 +20,7 @@ mod token_offset;
 use tonic::{Response, Status};
 
 use super::edge::auth::AuthenticatedCaller;
-use crate::domain::Rejection;
+use crate::domain::{Entry, Rejection};
 use crate::ledger::{ChangeRequest, Operators, PolicyOrder, PolicyResult};
 use crate::proto;
 use crate::wire::entry;
@@ -48,12 +48,21 @@ impl AdminRpc {
         Ok((Some(policies::shown(&result.policies, &consumer)), result))
     }
 
-    /// The entry after an order, and whether the order had been carried out before.
-    async fn carry_out(&self, order: ChangeRequest) -> Result<(Option<proto::Entry>, bool), Rejection> {
+    async fn carry_out(&self, order: ChangeRequest) -> Result<CarriedOut, Rejection> {
         let carried = self.operators.acting_for(&order.actor).change(order).await?;
+        let message_erased = carried.entry.as_ref().is_some_and(Entry::message_erased);
         let entry = carried.entry.map(|entry| entry::entry(entry, &carried.reading));
-        Ok((entry, carried.replayed))
+        Ok(CarriedOut { entry, replayed: carried.replayed, message_erased })
     }
+}
+
+/// What the responses of changes of one entry say.
+struct CarriedOut {
+    /// The entry afterwards; `None` if it is deleted.
+    entry: Option<proto::Entry>,
+    /// The order had been carried out before.
+    replayed: bool,
+    message_erased: bool,
 }
 
 /// Whether the caller may make a call that names this consumer, or all if the name is empty.

@@ -3,8 +3,8 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    AdminRpc, allowed_on, answered, audit, bulk, changes, entries, groups, holds, message, policies,
-    reconcile, replays, retention, summary, token_offset,
+    AdminRpc, CarriedOut, allowed_on, answered, audit, bulk, changes, entries, groups, holds, message,
+    policies, reconcile, replays, retention, summary, token_offset,
 };
 use crate::identity::{Right, Whose};
 use crate::ledger::{CountScope, Sought};
@@ -241,8 +241,8 @@ impl AdminService for AdminRpc {
             let caller = auth::caller(request.extensions())?;
             let order = changes::redrive(request.get_ref(), caller.principal(), &self.limits)?;
             caller.allowed(order.key.consumer())?;
-            let (entry, replayed) = self.carry_out(order).await?;
-            Ok(proto::RedriveEntryResponse { entry, replayed })
+            let CarriedOut { entry, replayed, message_erased } = self.carry_out(order).await?;
+            Ok(proto::RedriveEntryResponse { entry, replayed, message_erased })
         })
         .await
     }
@@ -255,7 +255,7 @@ impl AdminService for AdminRpc {
             let caller = auth::caller(request.extensions())?;
             let order = changes::park(request.get_ref(), caller.principal(), &self.limits)?;
             caller.allowed(order.key.consumer())?;
-            let (entry, replayed) = self.carry_out(order).await?;
+            let CarriedOut { entry, replayed, .. } = self.carry_out(order).await?;
             Ok(proto::ParkEntryResponse { entry, replayed })
         })
         .await
@@ -269,8 +269,8 @@ impl AdminService for AdminRpc {
             let caller = auth::caller(request.extensions())?;
             let order = changes::resolve(request.get_ref(), caller.principal(), &self.limits)?;
             caller.allowed(order.key.consumer())?;
-            let (entry, replayed) = self.carry_out(order).await?;
-            Ok(proto::ResolveEntryResponse { entry, replayed })
+            let CarriedOut { entry, replayed, message_erased } = self.carry_out(order).await?;
+            Ok(proto::ResolveEntryResponse { entry, replayed, message_erased })
         })
         .await
     }
@@ -290,7 +290,7 @@ impl AdminService for AdminRpc {
             }
             let order = changes::delete(request.get_ref(), caller.principal(), &self.limits)?;
             caller.allowed(order.key.consumer())?;
-            let (_, replayed) = self.carry_out(order).await?;
+            let replayed = self.carry_out(order).await?.replayed;
             Ok(proto::DeleteEntryResponse { replayed })
         })
         .await

@@ -144,16 +144,21 @@ async fn message_that_was_given_up_is_erased_and_purged_with_its_retention(kind:
     server.stop().await;
 }
 
-async fn redriven(server: &mut TestServer, id: &str, change: proto::RedriveEntryRequest) {
+/// Redrives the entry as it is.
+pub(super) async fn redriven(
+    server: &mut TestServer,
+    id: &str,
+    change: proto::RedriveEntryRequest,
+) -> proto::RedriveEntryResponse {
     let expected_version = entry(server, id).await.version;
     let request = proto::RedriveEntryRequest {
         key: key("c", id),
-        request_id: format!("redrive {id}"),
+        request_id: format!("redrive {id} {expected_version}"),
         expected_version,
         reason: "the provider is back".into(),
         ..change
     };
-    server.admin.redrive_entry(request).await.unwrap();
+    server.admin.redrive_entry(request).await.unwrap().into_inner()
 }
 
 async fn redrive_makes_a_stored_message_due(kind: Kind) {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod conservation;
+mod erased;
 mod handouts;
 mod kept;
 mod log;

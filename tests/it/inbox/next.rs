@@ -335,8 +335,9 @@ async fn dropped_fingerprint_erases_the_message(kind: Kind) {
     let refused = server.admin.redrive_entry(request.clone()).await.unwrap_err();
     assert_eq!(refusal(&refused).reason, "STATE_NOT_ALLOWED", "no broker has another copy");
     let forced = proto::RedriveEntryRequest { request_id: "forced".into(), force: true, ..request };
-    server.admin.redrive_entry(forced).await.unwrap();
-    assert_eq!(entry(&mut server, "1").await.message_state(), MessageState::Erased);
+    let answer = server.admin.redrive_entry(forced).await.unwrap().into_inner();
+    assert!(answer.message_erased);
+    assert_eq!(answer.entry.unwrap().message_state(), MessageState::Erased);
     assert!(handed(&mut server, next(1)).await.is_empty());
     let again = server.client.store(message("1")).await.unwrap().into_inner();
     assert_eq!(super::answered(&again).0, "stored RECEIVED", "a new delivery brings it back");

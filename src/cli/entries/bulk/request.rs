@@ -161,6 +161,7 @@ fn outcome(one: proto::RedriveOutcome) -> proto::EntryOutcome {
         rejected: one.rejected,
         effect_doubtful: one.effect_doubtful,
         key_hash: one.key_hash,
+        message_erased: one.message_erased,
     }
 }
 

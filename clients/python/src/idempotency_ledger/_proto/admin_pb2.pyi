@@ -477,12 +477,14 @@ class RedriveEntryRequest(_message.Message):
     def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., request_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., reason: _Optional[str] = ..., force: bool = ..., drop_fingerprint: bool = ..., admit: bool = ...) -> None: ...
 
 class RedriveEntryResponse(_message.Message):
-    __slots__ = ("entry", "replayed")
+    __slots__ = ("entry", "replayed", "message_erased")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ERASED_FIELD_NUMBER: _ClassVar[int]
     entry: Entry
     replayed: bool
-    def __init__(self, entry: _Optional[_Union[Entry, _Mapping]] = ..., replayed: bool = ...) -> None: ...
+    message_erased: bool
+    def __init__(self, entry: _Optional[_Union[Entry, _Mapping]] = ..., replayed: bool = ..., message_erased: bool = ...) -> None: ...
 
 class ParkEntryRequest(_message.Message):
     __slots__ = ("key", "request_id", "expected_version", "reason")
@@ -525,12 +527,14 @@ class ResolveEntryRequest(_message.Message):
     def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., request_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., reason: _Optional[str] = ..., force: bool = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., result: _Optional[bytes] = ..., evidence: _Optional[str] = ...) -> None: ...
 
 class ResolveEntryResponse(_message.Message):
-    __slots__ = ("entry", "replayed")
+    __slots__ = ("entry", "replayed", "message_erased")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ERASED_FIELD_NUMBER: _ClassVar[int]
     entry: Entry
     replayed: bool
-    def __init__(self, entry: _Optional[_Union[Entry, _Mapping]] = ..., replayed: bool = ...) -> None: ...
+    message_erased: bool
+    def __init__(self, entry: _Optional[_Union[Entry, _Mapping]] = ..., replayed: bool = ..., message_erased: bool = ...) -> None: ...
 
 class DeleteEntryRequest(_message.Message):
     __slots__ = ("key", "request_id", "expected_version", "reason", "force", "key_hash")
@@ -589,7 +593,7 @@ class RedriveEntriesResponse(_message.Message):
     def __init__(self, outcomes: _Optional[_Iterable[_Union[RedriveOutcome, _Mapping]]] = ..., redriven: _Optional[int] = ..., refused: _Optional[int] = ..., at_most_left: _Optional[int] = ..., finished: bool = ..., maximum_reached: bool = ...) -> None: ...
 
 class RedriveOutcome(_message.Message):
-    __slots__ = ("key", "state", "cause", "redriven", "rejected", "effect_doubtful", "key_hash")
+    __slots__ = ("key", "state", "cause", "redriven", "rejected", "effect_doubtful", "key_hash", "message_erased")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -597,6 +601,7 @@ class RedriveOutcome(_message.Message):
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     EFFECT_DOUBTFUL_FIELD_NUMBER: _ClassVar[int]
     KEY_HASH_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ERASED_FIELD_NUMBER: _ClassVar[int]
     key: _ledger_pb2.EntryKey
     state: _ledger_pb2.EntryState
     cause: _ledger_pb2.ParkCause
@@ -604,7 +609,8 @@ class RedriveOutcome(_message.Message):
     rejected: _ledger_pb2.Rejected
     effect_doubtful: bool
     key_hash: str
-    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., redriven: bool = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ..., effect_doubtful: bool = ..., key_hash: _Optional[str] = ...) -> None: ...
+    message_erased: bool
+    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., redriven: bool = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ..., effect_doubtful: bool = ..., key_hash: _Optional[str] = ..., message_erased: bool = ...) -> None: ...
 
 class ParkEntriesRequest(_message.Message):
     __slots__ = ("filter", "operation_id", "reason", "dry_run", "rate", "maximum")
@@ -675,7 +681,7 @@ class ResolveEntriesResponse(_message.Message):
     def __init__(self, outcomes: _Optional[_Iterable[_Union[EntryOutcome, _Mapping]]] = ..., changed: _Optional[int] = ..., refused: _Optional[int] = ..., at_most_left: _Optional[int] = ..., finished: bool = ..., maximum_reached: bool = ...) -> None: ...
 
 class EntryOutcome(_message.Message):
-    __slots__ = ("key", "state", "cause", "changed", "rejected", "effect_doubtful", "key_hash")
+    __slots__ = ("key", "state", "cause", "changed", "rejected", "effect_doubtful", "key_hash", "message_erased")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -683,6 +689,7 @@ class EntryOutcome(_message.Message):
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     EFFECT_DOUBTFUL_FIELD_NUMBER: _ClassVar[int]
     KEY_HASH_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ERASED_FIELD_NUMBER: _ClassVar[int]
     key: _ledger_pb2.EntryKey
     state: _ledger_pb2.EntryState
     cause: _ledger_pb2.ParkCause
@@ -690,7 +697,8 @@ class EntryOutcome(_message.Message):
     rejected: _ledger_pb2.Rejected
     effect_doubtful: bool
     key_hash: str
-    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., changed: bool = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ..., effect_doubtful: bool = ..., key_hash: _Optional[str] = ...) -> None: ...
+    message_erased: bool
+    def __init__(self, key: _Optional[_Union[_ledger_pb2.EntryKey, _Mapping]] = ..., state: _Optional[_Union[_ledger_pb2.EntryState, str]] = ..., cause: _Optional[_Union[_ledger_pb2.ParkCause, str]] = ..., changed: bool = ..., rejected: _Optional[_Union[_ledger_pb2.Rejected, _Mapping]] = ..., effect_doubtful: bool = ..., key_hash: _Optional[str] = ..., message_erased: bool = ...) -> None: ...
 
 class ImportEntriesRequest(_message.Message):
     __slots__ = ("operation_id", "reason", "entries")
