@@ -67,26 +67,28 @@ class Client:
 
     def batch_claim(self, numbers):
         """Claims all of them in batches, a number of which are in flight."""
-        self._in_flight(self._granted, numbers)
+        self._in_flight(self.granted, numbers)
 
     def batch_pairs(self, numbers):
         """The same, and each batch is completed."""
-        self._in_flight(self._completed, numbers)
+        self._in_flight(lambda part: self.complete(part, self.granted(part)), numbers)
 
     def _in_flight(self, do, numbers):
         with concurrent.futures.ThreadPoolExecutor(BATCHES_IN_FLIGHT) as threads:
             for done in [threads.submit(do, part) for part in parts(numbers)]:
                 done.result()
 
-    def _granted(self, numbers):
+    def granted(self, numbers):
+        """The tokens of one batch of claims."""
         answers = self.answers(numbers)
         if not all(answer.HasField("acquired") for answer in answers):
             raise RuntimeError("a new message was not granted")
         return [answer.acquired.token for answer in answers]
 
-    def _completed(self, numbers):
+    def complete(self, numbers, tokens):
+        """Completes one batch."""
         settlements = [pb.Settlement(complete=pb.CompleteRequest(key=key(number), token=token))
-                       for number, token in zip(numbers, self._granted(numbers))]
+                       for number, token in zip(numbers, tokens)]
         results = self.ledger.BatchSettle(pb.BatchSettleRequest(settlements=settlements), timeout=TIMEOUT).results
         if not all(result.HasField("complete") for result in results):
             raise RuntimeError("a completion was refused")

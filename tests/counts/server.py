@@ -62,11 +62,12 @@ class Observed:
         self._control("-i", "on")
         self._dump()
 
-    def least(self, work, goes):
-        """The fewest instructions and allocations with which the work is done."""
-        self._dump()
+    def least(self, work, goes, prepare=lambda: None):
+        """The fewest instructions and allocations with which the work is done. What prepares each go is not counted."""
         found = []
         for _ in range(goes):
+            prepare()
+            self._dump()
             work()
             found.append(self._dump())
         instructions, allocated = (min(values) for values in zip(*found))
@@ -145,9 +146,18 @@ class Counted:
         self.batch(1, LIMITED)
         return self.one_more(*REFUSED, lambda size: self.exactly(size, self.batch(size, LIMITED)))
 
-    def one_more(self, small, large, work):
+    def completed_items(self):
+        claimed = []
+
+        def claim(size):
+            claimed[:] = [numbers := self.numbers(size), self.client.granted(numbers)]
+
+        return self.one_more(SMALL, LARGE, lambda _: self.client.complete(*claimed), claim)
+
+    def one_more(self, small, large, work, prepare=lambda _: None):
         """What one item more of a batch costs."""
-        few, many = (self.observed.least(lambda size=size: work(size), BATCHES) for size in (small, large))
+        few, many = (self.observed.least(lambda size=size: work(size), BATCHES, lambda size=size: prepare(size))
+                     for size in (small, large))
         return [(more - less) / (large - small) for less, more in zip(few, many)]
 
     @staticmethod
@@ -175,7 +185,8 @@ def counted(binary, clock, *flags, **credentials):
 
 
 def of_items(server):
-    return {"unary claim": server.call(), "batch item": server.items(), "refused item": server.refused_items()}
+    return {"unary claim": server.call(), "batch item": server.items(), "completed item": server.completed_items(),
+            "refused item": server.refused_items()}
 
 
 def costs(binary):

@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use prost::Message;
 use tonic::{Response, Status};
 
-use super::suggestions::DELIVER_AGAIN;
+use super::suggestions::{DELIVER_AGAIN, ERASED};
 use super::unreadable::{self, DeleteByHash};
 use super::{get, suggestions};
 use crate::cli::client::{Admin, Client};
@@ -158,11 +158,11 @@ impl<'c> PreparedChange<'c> {
             ""
         };
         output.line(&format!("{} is {now}{repeat}", named(&self.key)))?;
-        let waits = |entry: &proto::Entry| {
-            entry.state() == proto::EntryState::Received && entry.message_state() != proto::MessageState::Kept
-        };
-        if entry.is_some_and(waits) {
-            output.note(DELIVER_AGAIN);
+        let received = entry.filter(|entry| entry.state() == proto::EntryState::Received);
+        match received.map(proto::Entry::message_state) {
+            Some(MessageState::Erased) => output.note(ERASED),
+            Some(MessageState::Unspecified) => output.note(DELIVER_AGAIN),
+            Some(MessageState::Kept) | None => {}
         }
         Ok(Exit::Done)
     }

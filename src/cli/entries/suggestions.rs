@@ -32,6 +32,10 @@ const DOUBLED: &str = "undo the second effect in the consumer's own system; then
 pub(super) const DELIVER_AGAIN: &str = "next: have the messages delivered again, for example from the dead-letter queue: each is \
                                         granted at its next delivery. Stored messages are handed out without one.";
 
+/// What brings an entry on whose message is erased.
+pub(super) const ERASED: &str =
+    "its message is erased: only another Store or delivery of the message has it processed again";
+
 const FORCED: &str = "if its holder is gone: have it processed again now. If its holder is still at work, the effect may \
                       happen twice, and the holder's Complete is refused";
 
@@ -122,9 +126,7 @@ fn note(entry: &Entry) -> Option<&'static str> {
         EntryState::FailedRetryable | EntryState::Received
             if entry.message_state() == MessageState::Erased =>
         {
-            Some(
-                "its message is erased: only another Store or delivery of the message has it processed again",
-            )
+            Some(ERASED)
         }
         EntryState::InProgress if entry.expired && is_kept => {
             Some("the next ClaimNext decides what becomes of it")

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Operators;
 use super::read::CountScope;
-use crate::domain::{NameCounts, Namespace, Rejection, State, StoreTime, Summary};
+use crate::domain::{NameCounts, Namespace, Rejection, Span, State, StoreTime, Summary};
 use crate::ledger::runtime::{Instant, sleep};
 use crate::metrics::{Counted, CountedInbox, Metrics};
 
@@ -81,7 +81,8 @@ async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
     for (consumer, one) in counted.iter_mut().filter(|(consumer, _)| policies.of(consumer).inbox) {
         let backlog = operators.backlog(consumer, COUNTED_MAX).await?;
         let (due, later) = (backlog.counts.due, backlog.counts.later);
-        one.inbox = Some(CountedInbox { due, later, oldest: backlog.oldest.micros() / 1_000_000 });
+        one.inbox =
+            Some(CountedInbox { due, later, oldest: backlog.oldest.map_or(0, Span::micros) / 1_000_000 });
     }
     Ok((counted, at, stored))
 }

@@ -118,8 +118,8 @@ pub(super) async fn get(session: &mut dyn Session, sought: &Sought) -> JobResult
 pub(crate) struct Backlog {
     /// Those that are due, and those that are handed out later.
     pub(crate) counts: DueCounts,
-    /// For how long the oldest that can be read has been due; zero if none is.
-    pub(crate) oldest: Span,
+    /// For how long the oldest that can be read has been due; `None` if none is.
+    pub(crate) oldest: Option<Span>,
 }
 
 pub(super) async fn backlog(
@@ -128,5 +128,5 @@ pub(super) async fn backlog(
 ) -> JobResult<Backlog> {
     let counts = session.inbox().count_due(consumer, *most).await?;
     let (reading, oldest) = session.inbox().oldest_due(consumer).await?;
-    Ok(Ok(Backlog { counts, oldest: oldest.map_or(Span::ZERO, |due| reading.now - due) }))
+    Ok(Ok(Backlog { counts, oldest: oldest.map(|due| reading.now - due) }))
 }

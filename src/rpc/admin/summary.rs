@@ -1,7 +1,7 @@
 //! `SummarizeEntries`: which entries are stuck, and since when.
 
 use super::page_token::{self, Pages};
-use crate::domain::{Namespace, Policy, Rejection, Span, State, Summary};
+use crate::domain::{Namespace, Policy, Rejection, State, Summary};
 use crate::ledger::{CountScope, Operators, SUMMARY_MAX};
 use crate::proto;
 use crate::wire::fields::{FieldChecks, Limits};
@@ -76,7 +76,7 @@ async fn inbox(
     let (due, later) = (backlog.counts.due, backlog.counts.later);
     let shown = proto::InboxSummary {
         due: due.min(SUMMARY_MAX),
-        oldest_due_age: (backlog.oldest > Span::ZERO).then(|| words::duration(backlog.oldest)),
+        oldest_due_age: backlog.oldest.map(words::duration),
         later: later.min(SUMMARY_MAX),
         at_least: due.max(later) > SUMMARY_MAX,
     };

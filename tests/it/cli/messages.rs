@@ -12,6 +12,7 @@ use crate::inbox::{handed, message, next, server as with_inbox, stored};
 on_both_stores!(
     message_is_shown_with_a_reason,
     changes_that_take_the_only_copy_say_so,
+    redrives_name_the_messages_that_only_a_delivery_brings,
     store_from_a_file_exits_by_the_verdict,
     next_shows_what_is_due_and_claims_nothing,
     next_shows_a_suspect_and_who_held_it,
@@ -92,6 +93,24 @@ async fn changes_that_take_the_only_copy_say_so(kind: Kind) {
         assert_eq!(ran.err.contains(ONLY_COPY), loses, "{change:?}: {ran:?}");
         let refused = loses && !change.contains(&"--force");
         ran.says(if refused { 4 } else { 0 }, if refused { &["STATE_NOT_ALLOWED", "--force"] } else { &[] });
+    }
+    server.stop().await;
+}
+
+async fn redrives_name_the_messages_that_only_a_delivery_brings(kind: Kind) {
+    let server = of_a_stored_message(kind).await;
+    let one = ["entries", "redrive", "c", "tests", "1", "--reason", "r", "--yes"];
+    let kept = ask(&server, &one).await.says(0, &[]);
+    assert!(!kept.err.contains("erased"), "{kept:?}");
+    let erased =
+        "its message is erased: only another Store or delivery of the message has it processed again";
+    for more in [&["--drop-fingerprint", "--force"][..], &[]] {
+        ask(&server, &[&one[..], more].concat()).await.says(0, &[erased]);
+    }
+    let many = ["entries", "redrive", "--consumer", "c", "--state", "RECEIVED", "--reason", "r", "--yes"];
+    let counted = "1 message is erased: only another delivery has it processed again";
+    for (more, says) in [(&["--dry-run"][..], "1 would be redriven"), (&[], "1 redriven")] {
+        ask(&server, &[&many[..], more].concat()).await.says(0, &[says, counted]);
     }
     server.stop().await;
 }

@@ -88,7 +88,7 @@ pub(super) fn counts<'e>(
         let due_for = entry.next_at().map(|at| (now - at).micros());
         all.inbox.0 += i64::from(due_for.is_some_and(|age| age >= 0));
         all.inbox.1 += i64::from(due_for.is_some_and(|age| age < 0));
-        all.inbox.2 = all.inbox.2.max(due_for.filter(|age| *age > 0));
+        all.inbox.2 = all.inbox.2.max(due_for.filter(|age| *age >= 0));
     }
     all
 }
