@@ -40,6 +40,13 @@ pub(super) struct Account {
     pub(super) stored_again: AtomicUsize,
 }
 
+/// Messages that have not ended.
+pub(super) struct Open {
+    pub(super) count: usize,
+    /// How many of them the ledger does not have, and some that it has.
+    pub(super) shown: String,
+}
+
 impl Account {
     pub(super) fn new(size: usize) -> Account {
         Account {
@@ -110,12 +117,12 @@ impl Account {
     }
 
     /// What has not ended by these states. `None` if all has.
-    pub(super) fn open(&self, states: &[(String, i64)]) -> Option<String> {
-        let open: Vec<&str> =
-            states.iter().filter(|(_, state)| !is_final(*state)).map(|(id, _)| &**id).take(9).collect();
+    pub(super) fn open(&self, states: &[(String, i64)]) -> Option<Open> {
         let missing = self.size - states.len().min(self.size);
-        (missing > 0 || !open.is_empty())
-            .then(|| format!("{missing} messages are missing, open are {open:?}"))
+        let open = || states.iter().filter(|(_, state)| !is_final(*state));
+        let some: Vec<&str> = open().map(|(id, _)| &**id).take(9).collect();
+        let shown = format!("{missing} messages are missing, open are {some:?}");
+        Some(Open { count: missing + open().count(), shown }).filter(|open| open.count > 0)
     }
 
     /// Every message is there once, ended as its workers know, and had one live claim at a time.

@@ -28,8 +28,10 @@ const FAULTS_MIN: u64 = 12;
 const CUT_FOR: Duration = Duration::from_millis(300);
 /// A server that does not come to the point within this time is killed all the same.
 const POINT_WITHIN: Duration = Duration::from_secs(2);
-/// A message that has not ended so long after the last fault is stranded.
+/// Messages are stranded where none has ended for so long after the last fault.
 const STRANDED: Duration = Duration::from_secs(60);
+/// How long the next fault waits for the messages of the one before.
+const KEEPS_UP: Duration = Duration::from_secs(3);
 const PRODUCERS: u64 = 3;
 const WORKERS: u64 = 5;
 const PLAIN: u64 = 4;
@@ -68,6 +70,10 @@ async fn harm(live: &mut Live, faults: &Faults, account: &Account) -> String {
     let count = FAULTS_MIN.max(live.run.size.div_ceil(MESSAGES_OF_A_FAULT));
     let (mut at_points, mut crashes, mut missed) = ([0_u64; POINTS.len()], 0, 0);
     for number in 0..count {
+        let (before, since) = (live.run.size * number / count, Instant::now());
+        while (account.acknowledged() as u64) < before && since.elapsed() < KEEPS_UP {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         account.allow(live.run.size * (number + 1) / count);
         match number % 8 {
             6 => {
@@ -111,7 +117,7 @@ async fn harm(live: &mut Live, faults: &Faults, account: &Account) -> String {
 
 /// The state of each message, once all have ended.
 async fn ended(live: &Live, account: &Account) -> Vec<(String, i64)> {
-    let since = Instant::now();
+    let (mut since, mut fewest) = (Instant::now(), usize::MAX);
     loop {
         let mut connection = live.cluster.connect("postgres").await;
         let query = "SELECT e.id, e.state::bigint AS state FROM ledger.entries e
@@ -120,8 +126,12 @@ async fn ended(live: &Live, account: &Account) -> Vec<(String, i64)> {
         let states: Vec<(String, i64)> = rows.iter().map(|row| (row.get("id"), row.get("state"))).collect();
         match account.open(&states) {
             None => return states,
-            Some(open) if since.elapsed() > STRANDED => live.run.fail(format!("stranded: {open}"), &[]),
-            Some(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Some(open) if open.count < fewest => (since, fewest) = (Instant::now(), open.count),
+            Some(open) if since.elapsed() > STRANDED => {
+                live.run.fail(format!("stranded: {}", open.shown), &[])
+            }
+            Some(_) => {}
         }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
