@@ -158,6 +158,8 @@ pub struct Due {
 pub struct Chosen {
     /// The key.
     pub key: Key,
+    /// The version of its entry once the choice is written. A message of a later version is one that was stored meanwhile.
+    pub version: i64,
     /// `acquired`.
     pub verdict: Verdict,
 }
@@ -191,7 +193,7 @@ pub struct HandedOut {
     pub reading: Reading,
     /// The chosen and written messages.
     pub choice: Choice,
-    /// The message of each that was handed out. `None` if it was erased meanwhile.
+    /// The message of each that was handed out. `None` if it was erased meanwhile, also where another one was stored since.
     pub messages: Vec<Option<KeptMessage>>,
     /// Whether the look found as many candidates as it may read: there may be more.
     pub full: bool,

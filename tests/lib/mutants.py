@@ -2977,6 +2977,9 @@ MUTANTS = [
     Mutant("IN82", "forgotten series of stored messages stay", "metrics::tests::by_type", [
         ("src/metrics/event_type.rs", "            drop(families.stored.remove_label_values(&[consumer, name]));\n", ""),
     ]),
+    Mutant("IN95", "a repeat of a handout is answered a message that was stored since", "stores::inbox", [
+        ("src/store/postgres/inbox_statements.rs", "JOIN ledger.messages m ON m.key = ANY (ARRAY[r.key]) AND m.generation <= r.version", "JOIN ledger.messages m ON m.key = ANY (ARRAY[r.key])"),
+    ]),
     Mutant("NI52", "claims that are held for long are not worth a look", "cli::entries::summary::screen", [
         ("src/cli/entries/summary/needs.rs", "if oldest(one, EntryState::InProgress) >= OPEN_LONG { held }", "if oldest(one, EntryState::InProgress) >= OPEN_LONG * 100 { held }"),
     ]),

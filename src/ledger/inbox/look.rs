@@ -115,7 +115,8 @@ fn again(due: &Due, before: &Handout, claim: &Handout, command: &Claim, policy: 
 fn chosen_of(entries: &[DueEntry<'_>], grants: Vec<Grant>) -> Vec<Chosen> {
     let chosen = |grant: Grant| {
         let due = entries.get(grant.place)?;
-        Some(Chosen { key: due.entry.key.clone(), verdict: grant.verdict })
+        let version = grant.write.map_or(due.entry.version, |next| next.version);
+        Some(Chosen { key: due.entry.key.clone(), version, verdict: grant.verdict })
     };
     grants.into_iter().filter_map(chosen).collect()
 }

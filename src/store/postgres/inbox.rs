@@ -124,7 +124,7 @@ impl Inbox for PgSession {
     }
 
     async fn message(&mut self, key: KeyHash) -> Result<Option<KeptMessage>, StoreError> {
-        Ok(self.messages(&[key]).await?.pop().flatten())
+        Ok(self.messages(&[(key, i64::MAX)]).await?.pop().flatten())
     }
 
     async fn stored_at(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<StoreTime>>, StoreError> {
@@ -250,7 +250,8 @@ impl PgSession {
                 return Err(StoreError::NotApplied(Fault::Conflict(text.into())));
             }
         }
-        let messages = self.messages(&keys).await?;
+        let versions = choice.chosen.iter().map(|chosen| chosen.version);
+        let messages = self.messages(&keys.into_iter().zip(versions).collect::<Vec<_>>()).await?;
         let next_due = if before.is_none() && due_count == 0 {
             let query =
                 self.query(sql::INBOX_NEXT).bind(look.claim.consumer.clone()).bind(reading.now.micros());
@@ -307,12 +308,15 @@ impl PgSession {
         Ok(Due { reading, before, candidates })
     }
 
-    /// The messages of these keys, in the same order.
-    async fn messages(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<KeptMessage>>, StoreError> {
-        if keys.is_empty() {
+    /// The messages of the entries of these keys, up to these versions, in the same order.
+    async fn messages(&mut self, of: &[(KeyHash, i64)]) -> Result<Vec<Option<KeptMessage>>, StoreError> {
+        if of.is_empty() {
             return Ok(Vec::new());
         }
-        let query = self.query(sql::INBOX_MESSAGES).bind(keys.to_vec());
+        let query = self
+            .query(sql::INBOX_MESSAGES)
+            .bind(column(of, |(key, _)| *key))
+            .bind(column(of, |(_, version)| *version));
         let rows = query.fetch_all(&mut self.connection).await.map_err(of_sqlx)?;
         let mut found: HashMap<KeyHash, KeptMessage> = HashMap::with_capacity(rows.len());
         for row in &rows {
@@ -321,6 +325,6 @@ impl PgSession {
             let key = row.try_get("key").map_err(of_sqlx)?;
             found.insert(key, KeptMessage { message: Bytes::from(message), stored_at });
         }
-        Ok(keys.iter().map(|key| found.remove(key)).collect())
+        Ok(of.iter().map(|(key, _)| found.remove(key)).collect())
     }
 }

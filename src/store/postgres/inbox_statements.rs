@@ -160,11 +160,13 @@ pub(super) const INBOX_HANDED_OUT: &str = "\
 INSERT INTO ledger.handouts (claim_id, consumer, principal, owner, at, keys)
 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (claim_id) DO NOTHING";
 
+/// The messages of entries up to these versions. A repeat of a handout locks no row: an operator may have dropped the message of an
+/// entry since it was read, and a Store attached another one, which belongs to the next claim.
 pub(super) const INBOX_MESSAGES: &str = "\
 -- ledger.inbox_messages
 SELECT m.key, m.stored_at, m.message
-FROM unnest($1::uuid[]) AS r(key)
-JOIN ledger.messages m ON m.key = ANY (ARRAY[r.key])";
+FROM unnest($1::uuid[], $2::bigint[]) AS r(key, version)
+JOIN ledger.messages m ON m.key = ANY (ARRAY[r.key]) AND m.generation <= r.version";
 
 /// When the next entry of a consumer is due.
 pub(super) const INBOX_NEXT: &str = "\

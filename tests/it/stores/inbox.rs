@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use idempotency_ledger::domain::{Body, ClosedBy, Entry, Key, KeyHash, Span, State, StoreTime};
+use idempotency_ledger::domain::{Body, ClosedBy, Entry, Key, KeyHash, Span, State, StoreTime, Verdict};
 use idempotency_ledger::store::{
-    Choice, Choose, Due, DueLook, DuePlace, EntryWithMessage, Fault, Handout, Inserted, Purpose, Session,
-    StoreError,
+    Choice, Choose, Chosen, Due, DueLook, DuePlace, EntryWithMessage, Fault, Handout, Inserted, Purpose,
+    Session, StoreError,
 };
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ on_all_stores!(
     attach_writes_where_the_version_is_expected_and_in_time,
     hand_out_after_its_instant_writes_nothing,
     hand_out_skips_what_another_one_holds,
+    repeat_of_a_handout_reads_no_message_of_a_later_life,
     erase_leaves_the_message_of_a_later_life,
     sweep_deletes_messages_without_an_entry,
 );
@@ -208,6 +209,61 @@ async fn hand_out_skips_what_another_one_holds(kind: Kind) {
     for id in ["1", "2"] {
         assert_eq!(loaded(&mut *other, id).await.unwrap().state, State::InProgress, "{id}");
     }
+}
+
+/// A look that answers all candidates as they are, as a repeat does that holds them.
+fn answers(due: &Due) -> Choice {
+    let chosen = due.candidates.iter().filter_map(|one| one.entry.as_ref().ok()).map(|entry| Chosen {
+        key: entry.key.clone(),
+        version: entry.version,
+        verdict: Verdict::Suppressed { replay_run: String::new() },
+    });
+    Choice { chosen: chosen.collect(), repeated: due.before.is_some(), ..Choice::default() }
+}
+
+/// A repeat locks no row. While it judges its handout, an operator drops the message, and a Store attaches another one: the
+/// claim of the handout is answered neither. `SQLite` has one writer at a time: there the change follows.
+async fn repeat_of_a_handout_reads_no_message_of_a_later_life(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let (mut one, mut other) = (opened(&at).await, opened(&at).await);
+    stored(&mut *one, &["1"]).await;
+    let grant = grants(START);
+    let first: Choose = Arc::new(move |due: &Due| Choice { chosen: answers(due).chosen, ..grant(due) });
+    let done = one.inbox().hand_out(&look(), &first).await.unwrap();
+    assert_eq!(done.messages.len(), 1);
+    let overlaps = kind != Kind::Sqlite;
+    let (judges, judging) = std::sync::mpsc::channel::<()>();
+    let (is_changed, go_on) = std::sync::mpsc::channel::<()>();
+    let go_on = std::sync::Mutex::new(go_on);
+    let slow: Choose = Arc::new(move |due: &Due| {
+        judges.send(()).unwrap();
+        if overlaps {
+            let patience = std::time::Duration::from_secs(30);
+            go_on.lock().unwrap().recv_timeout(patience).expect("the entry is changed meanwhile");
+        }
+        answers(due)
+    });
+    let repeats = tokio::task::spawn_blocking(move || {
+        let handle = tokio::runtime::Handle::current();
+        handle.block_on(async { one.inbox().hand_out(&look(), &slow).await.unwrap() })
+    });
+    tokio::task::spawn_blocking(move || judging.recv().unwrap()).await.unwrap();
+    let mut entry = loaded(&mut *other, "1").await.unwrap();
+    entry.version += 1;
+    (entry.state, entry.closed_by, entry.body) = (State::Received, ClosedBy::Operator, Some(Body::Erased));
+    assert_eq!(other.entries().replace(std::slice::from_ref(&entry)).await.unwrap(), [true]);
+    entry.version += 1;
+    entry.body = Some(Body::Kept);
+    let later = EntryWithMessage { entry, message: Bytes::from_static(b"of a later life") };
+    assert_eq!(other.inbox().attach(&[later], &[StoreTime::MAX]).await.unwrap(), [true]);
+    if overlaps {
+        is_changed.send(()).unwrap();
+    }
+    let done = repeats.await.unwrap();
+    assert!(done.choice.repeated);
+    let read: Vec<Option<Bytes>> =
+        done.messages.into_iter().map(|kept| kept.map(|kept| kept.message)).collect();
+    assert_eq!(read, [(!overlaps).then(|| row("1").message)]);
 }
 
 async fn erase_leaves_the_message_of_a_later_life(kind: Kind) {
