@@ -2980,6 +2980,9 @@ MUTANTS = [
     Mutant("IN95", "a repeat of a handout is answered a message that was stored since", "stores::inbox", [
         ("src/store/postgres/inbox_statements.rs", "JOIN ledger.messages m ON m.key = ANY (ARRAY[r.key]) AND m.generation <= r.version", "JOIN ledger.messages m ON m.key = ANY (ARRAY[r.key])"),
     ]),
+    Mutant("IN96", "a redriven message is never due", "proof::model::inbox", [
+        ("src/domain/operate.rs", "    next.attempts = 0;\n    next.not_before = context.now;\n    next.effect_unknown |= entry.unsettled();", "    next.attempts = 0;\n    next.not_before = StoreTime::MAX;\n    next.effect_unknown |= entry.unsettled();"),
+    ]),
     Mutant("NI52", "claims that are held for long are not worth a look", "cli::entries::summary::screen", [
         ("src/cli/entries/summary/needs.rs", "if oldest(one, EntryState::InProgress) >= OPEN_LONG { held }", "if oldest(one, EntryState::InProgress) >= OPEN_LONG * 100 { held }"),
     ]),

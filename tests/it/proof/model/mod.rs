@@ -4,11 +4,14 @@
 //! calls as `ledger::batch` does, with the real `decide`; the purge, with the real `purge`; the
 //! store's clock, which stands still or goes on at any moment; an operator. Calls are repeated,
 //! delayed and duplicated; Claims wait for another verdict; loss and crashes are calls that never move on.
+//!
+//! Two smaller models are next to it: of a message in a replay run (`runs`), and of the inbox of one key (`inbox`).
 
 mod bugs;
 mod client;
 mod events;
 mod fold;
+mod inbox;
 mod mutants;
 mod one_key;
 mod operator;
