@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::backoff::backoff;
+use super::body::Body;
 use super::command::{FailureKind, Settle};
 use super::context::{Context, Decision};
 use super::entry::{ClosedBy, Entry, ParkCause, State};
@@ -221,9 +222,12 @@ fn release(entry: &Entry, delay: Span, unpin: bool, context: &Context<'_>) -> De
     close(&mut next, State::Received, ClosedBy::Release, context);
     next.attempts = entry.attempts.saturating_sub(1);
     next.not_before = context.now + delay;
-    // Only where nothing is left of the request that was given back: neither a possible effect nor progress.
-    next.unpinned =
-        unpin && !entry.prior_effect_started && !entry.effect_unknown && entry.checkpoint.is_empty();
+    // Only where nothing is left of the request that was given back: no possible effect, no progress, no message.
+    next.unpinned = unpin
+        && !entry.prior_effect_started
+        && !entry.effect_unknown
+        && entry.checkpoint.is_empty()
+        && entry.body != Some(Body::Kept);
     let (state, unpinned, in_a_row) = (next.state, next.unpinned, next.releases_in_a_row());
     Decision::write(Ok(Reply::Released { state, replayed: false, unpinned, in_a_row }), next)
 }

@@ -2748,6 +2748,12 @@ MUTANTS = [
     Mutant("IN78", "a dry run says of no entry that its message is erased", "inbox::erased", [
         ("src/ledger/operators/bulk.rs", "matches!(&changed, Changed::Entry(next) if next.message_erased())", "false"),
     ]),
+    Mutant("IN79", "a Release unpins the fingerprint of a message that is kept", "inbox::store_table", [
+        ("src/domain/settle.rs", "\n        && entry.body != Some(Body::Kept);", ";"),
+    ]),
+    Mutant("IN98", "a repeat without a message is answered as an empty look", "ledger::inbox::look", [
+        ("src/ledger/inbox/look.rs", "handed_out.choice.refused.get_or_insert_with(closed);", ""),
+    ]),
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(waits.micros());\n",

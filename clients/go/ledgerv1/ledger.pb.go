@@ -2385,8 +2385,8 @@ type ReleaseRequest struct {
 	Delay *durationpb.Duration `protobuf:"bytes,3,opt,name=delay,proto3" json:"delay,omitempty"`
 	// Nothing was done, and the next request under this key may have another body, such as the corrected form
 	// of an invalid one: the pinned fingerprint is then not compared until the next grant replaces it by that
-	// of its Claim. Has no effect where an earlier attempt may have had an effect, or has left a checkpoint:
-	// check `fingerprint_unpinned`.
+	// of its Claim. Has no effect where an earlier attempt may have had an effect, or has left a checkpoint, and
+	// where the ledger keeps the message, which has that fingerprint: check `fingerprint_unpinned`.
 	UnpinFingerprint bool `protobuf:"varint,4,opt,name=unpin_fingerprint,json=unpinFingerprint,proto3" json:"unpin_fingerprint,omitempty"`
 	// What kind of message it is: as ClaimRequest.event_type.
 	EventType     string `protobuf:"bytes,20,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`

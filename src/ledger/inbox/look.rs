@@ -96,13 +96,7 @@ fn again(due: &Due, before: &Handout, claim: &Handout, command: &Claim, policy: 
         && before.owner == claim.owner;
     let entries: Vec<DueEntry<'_>> = due.candidates.iter().filter_map(whole).collect();
     let grants = if is_same { hand_out_again(&entries, command, policy, &due.reading) } else { Vec::new() };
-    let refused = grants.is_empty().then(|| {
-        Rejection::new(
-            Reason::ClaimClosed,
-            "what this claim_id was handed out has ended, or belongs to another caller; nothing was changed: each call of \
-             ClaimNext uses a new claim_id",
-        )
-    });
+    let refused = grants.is_empty().then(closed);
     Choice {
         writes: grants.iter().filter_map(|grant| Some((grant.write.clone()?, StoreTime::MAX))).collect(),
         chosen: chosen_of(&entries, grants),
@@ -112,6 +106,23 @@ fn again(due: &Due, before: &Handout, claim: &Handout, command: &Claim, policy: 
     }
 }
 
+/// The refusal of a repeat that holds nothing any more.
+fn closed() -> Rejection {
+    Rejection::new(
+        Reason::ClaimClosed,
+        "what this claim_id was handed out has ended, or belongs to another caller; nothing was changed: each call of ClaimNext uses \
+         a new claim_id",
+    )
+}
+
+/// A repeat whose messages were all dropped since its entries were read is refused as one that holds nothing any more.
+pub(super) fn refused_without_messages(mut handed_out: HandedOut) -> HandedOut {
+    if handed_out.choice.repeated && handed_out.messages.iter().all(Option::is_none) {
+        handed_out.choice.refused.get_or_insert_with(closed);
+    }
+    handed_out
+}
+
 fn chosen_of(entries: &[DueEntry<'_>], grants: Vec<Grant>) -> Vec<Chosen> {
     let chosen = |grant: Grant| {
         let due = entries.get(grant.place)?;
@@ -119,4 +130,41 @@ fn chosen_of(entries: &[DueEntry<'_>], grants: Vec<Grant>) -> Vec<Chosen> {
         Some(Chosen { key: due.entry.key.clone(), version, verdict: grant.verdict })
     };
     grants.into_iter().filter_map(chosen).collect()
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::domain::{ClockLimits, Key, Reading, Verdict};
+    use crate::store::KeptMessage;
+
+    #[test]
+    fn repeat_that_is_answered_no_message_is_refused() {
+        let now = StoreTime(1);
+        let kept = || Some(KeptMessage { message: Bytes::new(), stored_at: now });
+        for (repeated, messages, refused) in [
+            (true, vec![None], true),
+            (true, vec![None, kept()], false),
+            (false, vec![None], false),
+            (false, vec![], false),
+        ] {
+            let chosen = messages.iter().map(|_| Chosen {
+                key: Key::new("c", "s", "1"),
+                version: 1,
+                verdict: Verdict::Suppressed { replay_run: String::new() },
+            });
+            let choice = Choice { chosen: chosen.collect(), repeated, ..Choice::default() };
+            let reading = Reading { now, token_offset: 0, mark: 0, limits: ClockLimits::NONE };
+            let count = messages.len();
+            let looked = HandedOut { reading, choice, messages, full: false, next_due: None };
+            let found = refused_without_messages(looked).choice.refused;
+            assert_eq!(
+                found.map(|rejection| rejection.reason),
+                refused.then_some(Reason::ClaimClosed),
+                "{repeated} {count}"
+            );
+        }
+    }
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::line::{Line, Poll};
-use super::look::LookJob;
+use super::look::{LookJob, refused_without_messages};
 use crate::common::random;
 use crate::domain::{Claim, Claimant, HandOutBounds, Handed, NextAnswer, NextRequest, Rejection, Span};
 use crate::ledger::Ledger;
@@ -167,7 +167,7 @@ impl Ledger {
         let used = looked.as_ref().map_or(0, |looked| looked.choice.chosen.len());
         self.inner.quotas.put_back(&request.consumer, &policy, admitted.saturating_sub(used));
         drop(turn);
-        let handed_out = looked?;
+        let handed_out = refused_without_messages(looked?);
         self.count(&handed_out.choice);
         if let Some(rejection) = handed_out.choice.refused {
             return Err(rejection);

@@ -90,6 +90,13 @@ async fn other_fingerprint_is_a_mismatch(kind: Kind) {
     held(&mut server, "2").await;
     assert_eq!(answer_to(&mut server, with("2", 1)).await.0, "stored IN_PROGRESS");
     assert_eq!(answer_to(&mut server, with("2", 2)).await.0, "fingerprint_mismatch");
+    // A message that is kept keeps its fingerprint: an acknowledgement of another payload would lose that payload.
+    let (id, token) = handed(&mut server, next(1)).await.remove(0);
+    let release =
+        proto::ReleaseRequest { key: key("c", &id), token, unpin_fingerprint: true, ..Default::default() };
+    let released = server.client.release(release).await.unwrap().into_inner();
+    assert!(!released.fingerprint_unpinned);
+    assert_eq!(answer_to(&mut server, with(&id, 2)).await.0, "fingerprint_mismatch");
     server.stop().await;
 }
 

@@ -581,7 +581,11 @@ fn settle(row: &Row, op: &Op, world: &World<'_>) -> (Said, Option<Row>) {
                 let mut after = close(State::Received, ClosedBy::Release);
                 after.attempts -= 1;
                 after.not_before = now + delay;
-                after.unpinned = *unpin && !row.prior && !row.unknown && row.checkpoint.is_empty();
+                after.unpinned = *unpin
+                    && !row.prior
+                    && !row.unknown
+                    && row.checkpoint.is_empty()
+                    && row.body != Some(Body::Kept);
                 (Said::ReleaseOk { replayed: false, unpinned: after.unpinned }, Some(after))
             }
             ClosedBy::Release => (Said::ReleaseOk { replayed: true, unpinned: row.unpinned }, None),

@@ -1126,8 +1126,8 @@ export type ReleaseRequest = Message$1<"idempotency.ledger.v1.ReleaseRequest"> &
   /**
    * Nothing was done, and the next request under this key may have another body, such as the corrected form
    * of an invalid one: the pinned fingerprint is then not compared until the next grant replaces it by that
-   * of its Claim. Has no effect where an earlier attempt may have had an effect, or has left a checkpoint:
-   * check `fingerprint_unpinned`.
+   * of its Claim. Has no effect where an earlier attempt may have had an effect, or has left a checkpoint, and
+   * where the ledger keeps the message, which has that fingerprint: check `fingerprint_unpinned`.
    *
    * @generated from field: bool unpin_fingerprint = 4;
    */
