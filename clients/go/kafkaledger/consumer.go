@@ -24,6 +24,10 @@ const (
 	commitEvery = time.Second
 	callWait    = 10 * time.Second // how long a copy may take, or the last commit
 	revokeWait  = 5 * time.Second  // how long a commit may take while the group waits for it
+	// askEvery is how long a message waits at most whose attempt runs at another member. The ledger names the end of the lease, but
+	// after a rebalance the former owner of the partition mostly ends or releases the attempt within a second.
+	askEvery   = time.Second
+	inProgress = "in_progress" // the ledger's verdict
 )
 
 // Consumer processes the messages of a topic, as a member of a classic consumer group. Ledger, Options and Topic must
@@ -199,11 +203,12 @@ func (r *run) settle(m *message) {
 	if verdict.NotBegun || r.isRevoked(m) { // Another consumer has it again, and the ledger knows what became of it.
 		return
 	}
+	if delay, isHeld := r.heldFor(m, verdict); isHeld {
+		r.hold(m, delay)
+		return
+	}
 	var err error
 	switch {
-	case verdict.Advice == ledger.RetryLater && r.Retry == "":
-		r.hold(m, verdict.Delay)
-		return
 	case verdict.Advice == ledger.RetryLater:
 		err = r.copy(m.record, r.Retry, kgo.RecordHeader{Key: DueHeader, Value: milliseconds(time.Now().Add(verdict.Delay))})
 	case verdict.Advice == ledger.DeadLetter:

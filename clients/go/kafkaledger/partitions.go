@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"idempotency-ledger.internal/ledger"
 	"idempotency-ledger.internal/ledger/internal/adapter"
 )
 
@@ -104,6 +105,20 @@ func (r *run) hold(m *message, delay time.Duration) {
 			}
 		}
 	})
+}
+
+// heldFor returns how long a message is held in memory that must come later; false if it need not, or is copied to the retry topic.
+func (r *run) heldFor(m *message, verdict adapter.Verdict) (time.Duration, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case verdict.Advice != ledger.RetryLater:
+		return 0, false
+	// With a retry topic it is asked for once: the member may be gone, and its lease may be long.
+	case verdict.Reason == inProgress && (r.Retry == "" || !m.held):
+		return min(verdict.Delay, askEvery), true
+	}
+	return verdict.Delay, r.Retry == ""
 }
 
 // dueAgain returns messages that were held and may begin, at most one for each slot.

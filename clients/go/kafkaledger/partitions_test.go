@@ -105,6 +105,33 @@ func TestRevokedPartitionIsNotCommitted(t *testing.T) {
 	})
 }
 
+func TestAttemptAtAnotherMemberIsAskedForEachSecond(t *testing.T) {
+	r, _ := started(t)
+	m := r.begin(record(1))
+	ask := func(retry, reason string) (time.Duration, bool) {
+		r.Retry = retry
+		return r.heldFor(m, adapter.Verdict{Advice: ledger.RetryLater, Delay: time.Minute, Reason: reason})
+	}
+	for _, held := range []bool{false, true} {
+		m.held = held
+		if delay, isHeld := ask("", inProgress); delay != time.Second || !isHeld {
+			t.Errorf("held: %v; it is held for %v: %v", held, delay, isHeld)
+		}
+		if delay, isHeld := ask("", "backoff"); delay != time.Minute || !isHeld {
+			t.Errorf("held: %v; a back-off lasts %v: %v", held, delay, isHeld)
+		}
+		if _, isHeld := ask("retry", inProgress); isHeld == held { // Once, and then it is copied.
+			t.Errorf("held: %v; with a retry topic it is held: %v", held, isHeld)
+		}
+		if _, isHeld := ask("retry", "backoff"); isHeld {
+			t.Error("a back-off holds up the partition though there is a retry topic")
+		}
+	}
+	if _, isHeld := r.heldFor(m, adapter.Verdict{Advice: ledger.Ack, Reason: inProgress}); isHeld {
+		t.Error("a message that is done is held")
+	}
+}
+
 func TestCopyThatIsNotDueIsHeld(t *testing.T) {
 	r, offsets := started(t)
 	header := kgo.RecordHeader{Key: DueHeader, Value: milliseconds(time.Now().Add(time.Hour))}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import List, Optional, Tuple
 
 import pytest
 from confluent_kafka import Message
 
-from idempotency_ledger import Ledger
+from idempotency_ledger import Advice, Ledger, Outcome
 from idempotency_ledger.brokers import NoId
-from idempotency_ledger.brokers.kafka import _AHEAD, TopicConsumer, _Partition, named
+from idempotency_ledger.brokers.kafka import _AHEAD, _ASK, TopicConsumer, _Partition, named
 
 
 def message(offset: int = 0, headers: Optional[List[Tuple[str, bytes]]] = None, key: Optional[bytes] = None) -> Message:
@@ -101,3 +102,25 @@ def test_messages_behind_a_postponed_one_are_not_ready() -> None:
     assert partition.ready == 3
     partition.end_of(begun(partition), time.monotonic() + 60)
     assert partition.ready == 0
+
+
+@pytest.mark.parametrize(("retries", "copies"), [(None, []), ("orders.retry", ["orders.retry"])])
+def test_attempt_at_another_member_is_asked_for_each_second(
+    monkeypatch: pytest.MonkeyPatch, retries: Optional[str], copies: List[str]
+) -> None:
+    consumer = TopicConsumer(Ledger("payments"), {}, "orders", lambda claim, message: None, retries=retries)
+    elsewhere = Outcome(Advice.RETRY_LATER, delay=60.0, reason="in_progress")
+    monkeypatch.setattr(consumer, "_outcome", lambda partition, message: elsewhere)
+    copied: List[str] = []
+    monkeypatch.setattr(consumer, "_copy", lambda message, topic, more: copied.append(topic))
+    monkeypatch.setattr(consumer, "_stop", SimpleNamespace(requested=False), raising=False)
+    partition = taken(0)
+    first = begun(partition)
+    before = time.monotonic()
+    consumer._settled(partition, first)
+    assert not copied
+    assert partition.begin() is None
+    assert partition._late[0][0] <= before + _ASK + 1
+    # The member may be gone: with a retry topic its lease does not hold up the partition.
+    consumer._settled(partition, first)
+    assert copied == copies

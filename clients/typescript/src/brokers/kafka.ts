@@ -27,6 +27,10 @@ export { type ConsumerOptions, STORE } from './pool.js';
 
 const COPY = 10_000; // milliseconds within which the broker confirms a copy
 const COPY_AGAIN = 1_000; // milliseconds until a message is processed again whose copy was not confirmed
+// Milliseconds that a message waits at most whose attempt runs at another member. The ledger names the end of the lease, but after a
+// rebalance the former owner of the partition mostly ends or releases the attempt within a second.
+const ASK = 1_000;
+const IN_PROGRESS = 'in_progress'; // the ledger's verdict
 const IDLE = 1_000;
 const CLOSE = 1_000; // milliseconds until a client is left that does not close
 const SESSION = 45_000; // milliseconds: Kafka's default
@@ -263,8 +267,10 @@ class Run {
           );
     // Another member has it again, and the ledger knows what became of it.
     if (!begun || partition.gone) return;
-    if (advice === Advice.RETRY_LATER && retries === undefined) {
-      this.#hold(taken, delayMs);
+    // With a retry topic it is asked for once: the member may be gone, and its lease may be long.
+    const isAsked = reason === IN_PROGRESS && (retries === undefined || !taken.held);
+    if (advice === Advice.RETRY_LATER && (retries === undefined || isAsked)) {
+      this.#hold(taken, isAsked ? Math.min(delayMs, ASK) : delayMs);
       return;
     }
     try {

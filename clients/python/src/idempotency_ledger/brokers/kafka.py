@@ -26,6 +26,10 @@ _POLL = 1.0  # seconds that a poll waits for messages: a request to stop is noti
 _POLL_BUSY = 0.1  # seconds, while messages run or wait: then there may be something to begin or to store
 _COPY = 10.0  # seconds within which the broker confirms a copy
 _AGAIN = 1.0  # seconds until a message is processed again whose copy was not confirmed
+# Seconds that a message waits at most whose attempt runs at another member. The ledger names the end of the lease, but
+# after a rebalance the former owner of the partition mostly ends or releases the attempt within a second.
+_ASK = 1.0
+_IN_PROGRESS = "in_progress"  # the ledger's verdict
 _AHEAD = 10_000  # offsets that a partition may be ahead of its oldest message that is not done: a crash repeats them
 _WAITING = 100  # messages that are taken while all of `concurrency` run; half of them must begin before more are taken
 _CONCURRENCY_MAX = 1000
@@ -272,8 +276,14 @@ class TopicConsumer:
         delay = outcome.delay if outcome is not None and outcome.advice is Advice.RETRY_LATER else None
         if partition.revoked or (delay is not None and self._stop.requested):
             return  # It is not committed, and another consumer has it again: the ledger knows what became of it.
+        held = self._retries is None
+        if delay is not None and outcome is not None and outcome.reason == _IN_PROGRESS:
+            with self._changed:
+                # Once, where there is a retry topic: the member may be gone, and its lease may be long.
+                held = held or not partition.was_late(message)
+            delay = min(delay, _ASK) if held else delay
         try:
-            if delay is not None and self._retries is not None:
+            if delay is not None and self._retries is not None and not held:
                 due = round((time.time() + delay) * 1000)
                 self._copy(message, self._retries, {_DUE: str(due)})
                 delay = None
@@ -384,6 +394,10 @@ class _Partition:
         offset = message.offset() or 0
         self.open.discard(offset)
         self._postponed.discard(offset)
+
+    def was_late(self, message: Message) -> bool:
+        """Whether the message was postponed before."""
+        return message.offset() in self._postponed
 
     def _postpone(self, message: Message, due: float) -> None:
         offset = message.offset() or 0

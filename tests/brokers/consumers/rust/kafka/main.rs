@@ -129,6 +129,8 @@ async fn processed(
     let outcome = ledger.process(key.body(&body), |claim| consumer.pay(claim, event)).await?;
     Ok(match outcome.advice {
         Advice::Ack => None,
+        // The ledger names the end of the lease, but the partition's former owner may end the attempt before.
+        Advice::RetryLater { after } if outcome.reason.as_deref() == Some("in_progress") => Some(after.min(AGAIN)),
         Advice::RetryLater { after } => Some(after),
         Advice::DeadLetter => {
             let mut copy = Record::new(DEAD_LETTERS, body);

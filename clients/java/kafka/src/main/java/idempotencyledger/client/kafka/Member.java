@@ -48,6 +48,17 @@ final class Member implements ConsumerRebalanceListener {
   private static final long POLL_BUSY = 100; // ms, while messages run or wait
   private static final long COMMIT_EVERY = TimeUnit.SECONDS.toNanos(1);
   private static final long COPY_AGAIN = TimeUnit.SECONDS.toNanos(1);
+
+  /**
+   * How long a message waits at most whose attempt runs at another member. The ledger names the end
+   * of the lease, but after a rebalance the former owner of the partition mostly ends or releases
+   * the attempt within a second.
+   */
+  private static final long ASK_EVERY = TimeUnit.SECONDS.toNanos(1);
+
+  /** The ledger's verdict. */
+  private static final String IN_PROGRESS = "in_progress";
+
   private static final Duration COMMIT_MOST = Duration.ofSeconds(5);
   private static final Duration LEAVE_MOST = Duration.ofSeconds(2);
 
@@ -315,8 +326,13 @@ final class Member implements ConsumerRebalanceListener {
     }
     String failed = "";
     if (verdict.kind() == Kind.RETRY_LATER) {
-      if (settings.retries() == null) {
-        partitions.postpone(message, verdict.delay().toNanos());
+      long delay = verdict.delay().toNanos();
+      // With a retry topic it is asked for once: the member may be gone, and its lease may be long.
+      boolean asked =
+          verdict.reason().equals(IN_PROGRESS)
+              && (settings.retries() == null || !partitions.wasPostponed(message));
+      if (settings.retries() == null || asked) {
+        partitions.postpone(message, asked ? Math.min(delay, ASK_EVERY) : delay);
         return;
       }
       long due = System.currentTimeMillis() + verdict.delay().toMillis();

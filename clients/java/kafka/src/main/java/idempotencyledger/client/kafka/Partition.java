@@ -25,7 +25,7 @@ final class Partition {
     final ConsumerRecord<byte[], byte[]> record;
     final Partition partition;
     private boolean done;
-    private boolean postponed;
+    boolean postponed;
     private long dueAt;
 
     private Message(ConsumerRecord<byte[], byte[]> record, Partition partition) {

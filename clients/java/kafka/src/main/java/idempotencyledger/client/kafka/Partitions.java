@@ -117,6 +117,11 @@ final class Partitions {
     ended();
   }
 
+  /** Whether a message was postponed before. */
+  synchronized boolean wasPostponed(Message message) {
+    return message.postponed;
+  }
+
   /** A message that has begun stays uncommitted: another member has it again. */
   synchronized void leave(Message message) {
     ended();

@@ -165,6 +165,16 @@ class MemberTest {
   }
 
   @Test
+  void attempt_at_another_member_is_asked_for_before_its_lease_ends() {
+    run(Duration.ofSeconds(20));
+    service.heldElsewhere = true;
+    publish(0, "a");
+    await("the message is claimed", () -> !service.asked.isEmpty());
+    service.heldElsewhere = false;
+    await("the message is committed", () -> Long.valueOf(1).equals(committed()));
+  }
+
+  @Test
   void refusal_of_the_broker_ends_the_run() throws Exception {
     run(Duration.ofSeconds(20));
     broker.setPollException(new GroupAuthorizationException("payments"));

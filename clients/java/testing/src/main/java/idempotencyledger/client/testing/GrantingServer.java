@@ -12,6 +12,7 @@ import idempotencyledger.client.proto.Completed;
 import idempotencyledger.client.proto.EntryKey;
 import idempotencyledger.client.proto.FailRequest;
 import idempotencyledger.client.proto.FailResponse;
+import idempotencyledger.client.proto.InProgress;
 import idempotencyledger.client.proto.LedgerServiceGrpc;
 import idempotencyledger.client.proto.Parked;
 import idempotencyledger.client.proto.ReleaseRequest;
@@ -40,6 +41,9 @@ public final class GrantingServer extends LedgerServiceGrpc.LedgerServiceImplBas
   /** Every message is parked. */
   public volatile boolean refusing;
 
+  /** Every message is in progress elsewhere, under a lease of a minute. */
+  public volatile boolean heldElsewhere;
+
   private final Map<EntryKey, ByteString> completed = new ConcurrentHashMap<>();
 
   /** Starts it on a free port of this machine. */
@@ -57,6 +61,9 @@ public final class GrantingServer extends LedgerServiceGrpc.LedgerServiceImplBas
     ClaimResponse.Builder answer = ClaimResponse.newBuilder();
     if (refusing) {
       answer.setAdvice(Advice.ADVICE_DEAD_LETTER).setParked(Parked.getDefaultInstance());
+    } else if (heldElsewhere) {
+      answer.setAdvice(Advice.ADVICE_RETRY_LATER).setInProgress(InProgress.getDefaultInstance());
+      answer.setRetryAfter(Duration.newBuilder().setSeconds(60));
     } else if (result == null) {
       answer.setAdvice(Advice.ADVICE_PROCESS);
       answer.setAcquired(
