@@ -129,7 +129,7 @@ def test_entry_of_redis_stays_pending_without_its_copy() -> None:
     redis = Redis()
     with Ledger("c") as ledger:
         consumer = StreamConsumer(ledger, redis, "orders", lambda claim, fields: None)  # type: ignore[arg-type]
-        consumer._running[b"1-0"] = None
+        consumer._running[b"1-0"] = True
         consumer._outcome = lambda fields: None  # type: ignore[method-assign]
         consumer._settled(b"1-0", {b"id": b"7"})
     assert redis.acknowledged == []

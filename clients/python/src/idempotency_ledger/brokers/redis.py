@@ -105,7 +105,7 @@ class StreamConsumer:
         self._dead_letters = dead_letters or f"{stream}:dead"
         self._concurrency = concurrency
         self._cursor = b"0-0"
-        self._running: Dict[bytes, None] = {}
+        self._running: Dict[bytes, bool] = {}  # whether their idle times are set back
         self._lock = threading.Lock()
         self._failure: Optional[BaseException] = None
 
@@ -129,7 +129,7 @@ class StreamConsumer:
                     free = self._concurrency - len(self._running)
                     for entry, fields in self._taken(free) if free else ():
                         with self._lock:
-                            self._running[entry] = None
+                            self._running[entry] = True
                         threads.submit(self._settled, entry, fields).add_done_callback(self._noted)
                     if not free:
                         time.sleep(0.01)
@@ -187,7 +187,9 @@ class StreamConsumer:
     def _answer(self, entry: bytes, fields: Fields, outcome: Optional[Outcome]) -> None:
         if outcome is not None and outcome.advice is Advice.RETRY_LATER:
             idle = max(0, self._visibility - round(outcome.delay * 1000))
-            self._idle([entry], idle)
+            with self._lock:  # From here on its idle time is that of the outcome.
+                self._running[entry] = False
+                self._idle([entry], idle)
         elif outcome is not None and outcome.advice is Advice.ACK:
             self._redis.xack(self._stream, self._group, entry)
         else:
@@ -206,10 +208,11 @@ class StreamConsumer:
     def _extended(self, ended: threading.Event) -> None:
         """Keeps other consumers from taking entries that are processed here."""
         while not ended.wait(self._visibility / 3000):
-            with self._lock:
-                entries = list(self._running)
             try:
-                if entries:
-                    self._idle(entries, 0)
+                # Under the lock: an entry that is postponed meanwhile would wait for the whole visibility.
+                with self._lock:
+                    entries = [entry for entry, kept in self._running.items() if kept]
+                    if entries:
+                        self._idle(entries, 0)
             except RedisError as error:
                 _log.warning("entries were not kept: %s", type(error).__name__)

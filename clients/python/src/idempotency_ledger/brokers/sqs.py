@@ -202,7 +202,10 @@ class SqsConsumer:
                 receipts = list(self._running)
             for receipt in receipts:
                 try:
-                    self._visible_after(receipt, self._visibility)
+                    # Under the lock: a message that is postponed meanwhile would wait for the whole visibility.
+                    with self._lock:
+                        if receipt in self._running:
+                            self._visible_after(receipt, self._visibility)
                 except (BotoCoreError, ClientError) as error:
                     _log.warning("a message was not kept: %s", type(error).__name__)
 
