@@ -40,10 +40,11 @@ FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
 class Run:
     """One broker with consumers, at first one for each of `consumers`."""
 
-    name = ""
+    name = header = ""
     policies = POLICIES
     wait: float | None = None
     shares = 0
+    stop_within: float = BOUND
 
     def __init__(self, running: Running, broker: type[Broker], binary: str, consumers: list[Consumer], dice: random.Random) -> None:
         policies = running.path / "policies.toml"
@@ -112,11 +113,11 @@ class Run:
         began = time.monotonic()
         worker.send_signal(signal.SIGTERM)
         try:
-            code = worker.wait(2 * BOUND)
+            code = worker.wait(self.stop_within + BOUND)
         except subprocess.TimeoutExpired:
             code = None
         took = time.monotonic() - began
-        assert code == 0 and took <= BOUND, f"asked to stop, a consumer ended after {took:.1f} s with {code}: {self.said()}"
+        assert code == 0 and took <= self.stop_within, f"asked to stop, a consumer ended after {took:.1f} s with {code}: {self.said()}"
         self.stops += 1
         self.slowest = max(self.slowest, took)
 
@@ -206,6 +207,10 @@ class Run:
         """The number of effects of each message."""
         return dict(self.sinks.database.execute(f"SELECT id, count(*) FROM {sink} GROUP BY id"))
 
+    def letters(self, messages: dict[str, str]) -> set[str | None]:
+        """The ids of the dead letters that there must be: those of the poisonous messages, and of the one without an id."""
+        return {id for id, kind in messages.items() if kind == "poison"} | {None}
+
     def wrong(self, messages: dict[str, str]) -> list[str]:
         """The violations that a run has found."""
         sinks = {sink: self.counts(sink) for sink in Sinks.NAMES}
@@ -216,7 +221,7 @@ class Run:
                 counts.values())
             found += [] if right else [f"{id} has the effects {counts}"]
         dead = set(self.broker.dead())
-        wanted = {id for id, kind in messages.items() if kind == "poison"} | {None}
+        wanted = self.letters(messages)
         lost, extra = sorted(map(str, wanted - dead)), sorted(map(str, dead - wanted))
         return found + ([] if dead == wanted else [f"dead letters are missing: {lost[:10]}, and are too many: {extra[:10]}"])
 
@@ -243,7 +248,8 @@ def one(kind: type[Run], binary: str, broker: type[Broker], consumers: list[Cons
             if run:
                 run.broker.end()
         languages = consumers[0].language if len(consumers) == 1 else f"{len(consumers)} languages"
-        print(f"{broker.name:<10} {' '.join(filter(None, (languages, kind.name))):<12} {'ok' if not wrong else 'FAILED':<7} "
+        who = f"{languages:<18}" if kind.header else f"{' '.join(filter(None, (languages, kind.name))):<12}"
+        print(f"{broker.name:<10} {who} {'ok' if not wrong else 'FAILED':<7} "
               f"{run.report(size) if run else 'not begun'}, seed {seed}, {time.monotonic() - began:.1f} s", flush=True)
         for each in wrong[:5]:
             print(f"  {each}", flush=True)

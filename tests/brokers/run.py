@@ -3,6 +3,7 @@
     python tests/brokers/run.py --binary target/debug/idempotency-ledger
     python tests/brokers/run.py --broker redis --consumer python --size 1000 --seed 7
     python tests/brokers/run.py --one-topic   consumers of all languages in one group: Kafka, NATS and RabbitMQ
+    python tests/brokers/run.py --rolling     consumers are replaced one after the other, and none is killed
     python tests/brokers/run.py --bugs        seeds each bug of bugs.toml, and sees a run fail
     python tests/brokers/run.py --rotate      one run of any of these kinds, another with every commit
 
@@ -28,11 +29,12 @@ from typing import NamedTuple
 from faults import HERE, ROOT, Run, one
 from languages import Consumer, build, consumers, package_of, plain
 from one_topic import OneTopic
+from rolling import Rolling
 from servers import BROKERS
 
-KINDS: dict[str, type[Run]] = {"": Run, "one-topic": OneTopic}
+KINDS: dict[str, type[Run]] = {"": Run, "one-topic": OneTopic, "rolling": Rolling}
 ONE_TOPIC = ("kafka", "nats", "rabbitmq")
-SIZE = 100
+SIZE, ROLLING_SIZE = 100, 600
 # The broker whose groups divide a topic has the large run.
 ONE_TOPIC_SIZES = {"kafka": 100_000, "nats": 10_000, "rabbitmq": 10_000}
 ROTATED = 3  # languages of a rotated run with several: each of them is built
@@ -46,7 +48,8 @@ class Chosen(NamedTuple):
     consumers: list[Consumer]
 
     def made(self, binary: str, size: int | None, seed: int) -> bool:
-        size = size or (ONE_TOPIC_SIZES[self.broker] if self.kind == "one-topic" else SIZE)
+        sizes = {"": SIZE, "one-topic": ONE_TOPIC_SIZES.get(self.broker, SIZE), "rolling": ROLLING_SIZE}
+        size = size or sizes[self.kind]
         return one(KINDS[self.kind], binary, BROKERS[self.broker], self.consumers, size, seed)
 
 
@@ -58,12 +61,13 @@ def chosen(options: argparse.Namespace) -> list[Chosen]:
     alone = [Chosen("", broker, [consumer]) for (_, broker), consumer in ordered]
     together = {each: [consumer for (language, broker), consumer in ordered if broker == each and language == plain(language)]
                 for each in ONE_TOPIC}
-    runs = {"": alone, "one-topic": [Chosen("one-topic", broker, several) for broker, several in together.items() if several]}
+    runs = {"": alone, "one-topic": [Chosen("one-topic", broker, several) for broker, several in together.items() if several],
+            "rolling": [each._replace(kind="rolling") for each in alone]}
     if not options.rotate:
         return runs[options.kind]
     commits = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     number = int(commits.stdout)
-    everything = runs[""] + runs["one-topic"]
+    everything = runs[options.kind] if options.kind else [run for kind in runs.values() for run in kind]
     found_one = everything[number % len(everything)]
     turned = [found_one.consumers[(number + each) % len(found_one.consumers)] for each in range(ROTATED)]
     return [found_one._replace(consumers=sorted(turned)) if found_one.kind == "one-topic" else found_one]
@@ -94,7 +98,7 @@ def bugs(binary: str, options: argparse.Namespace) -> bool:
             if "with" in bug:
                 build(bug["with"], package_of(bug["with"]))
                 run.append(known[bug["with"], broker])
-            if Chosen(kind, broker, run).made(binary, options.size or SIZE, options.seed):
+            if Chosen(kind, broker, run).made(binary, options.size or (ROLLING_SIZE if kind == "rolling" else SIZE), options.seed):
                 unseen.append(bug["bug"])
     for each in unseen:
         print(f"NOT SEEN: {each}")
@@ -107,10 +111,12 @@ def main() -> int:
     parser.add_argument("--broker", action="append", choices=BROKERS, help="only this one; may be repeated")
     parser.add_argument("--consumer", action="append", help="only this language; may be repeated")
     parser.add_argument("--size", type=int, help="messages, 10 to 100000; a fifth of them is published twice [default: 100; with "
-                        "--one-topic 100000 on Kafka, 10000 on other brokers]")
+                        "--one-topic 100000 on Kafka, 10000 on other brokers; with --rolling 600, and a round of restarts for 200]")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     parser.add_argument("--one-topic", dest="kind", action="store_const", const="one-topic", default="",
                         help="consumers of all languages in one group")
+    parser.add_argument("--rolling", dest="kind", action="store_const", const="rolling",
+                        help="consumers are replaced one after the other, and none is killed")
     parser.add_argument("--bugs", action="store_true", help="run the seeded bugs of the adapters")
     parser.add_argument("--rotate", action="store_true", help="only one run of any kind: others with every commit")
     parser.add_argument("--needs", action="store_true", help="show the programs that the chosen brokers need")
@@ -133,6 +139,9 @@ def main() -> int:
         return 0 if bugs(options.binary, options) else 1
     for language in languages:
         build(language, package_of(language))
+    headers = [KINDS[kind].header for kind in sorted({run.kind for run in runs})]
+    if headers and all(headers):
+        print(*headers, sep="\n", flush=True)
     results = [run.made(options.binary, options.size, options.seed) for run in runs]
     print(f"SUMMARY brokers: {len(results)} runs, {results.count(False)} failed")
     return 0 if results and all(results) else 1

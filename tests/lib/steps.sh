@@ -24,7 +24,7 @@ STEPS=(
     "operators the first day of an operator, the recipes, the replays and an upgrade, by the command line alone, on SQLite and on Postgres; a restore of Postgres"
     "mutants three seeded bugs, others with every commit, are seen by the suites that claim to cover them"
     "redelivery a broker's redeliveries have one effect, and a run that is not open acknowledges nothing, on SQLite and on Postgres"
-    "brokers consumers over a real broker, another one with every commit, are killed, stopped and paused: each message has one effect; one of the tutorials, in turn, shows what it promises"
+    "brokers consumers over a real broker, another one with every commit, are killed, stopped and paused, or replaced one after the other: each message has one effect; one of the tutorials, in turn, shows what it promises"
     "clients two of the client packages, others with every commit: their checks, every rule of a consumer, and two seeded bugs of each"
     "deploy the recipes of deploy/ fit the program, the formats and each other, and start servers that answer"
     "observe alerts fire when they should, and a person sees what happens: by metrics, log lines, the dashboard and the command line"

@@ -11,7 +11,7 @@ import time
 from idempotency_ledger import Connection, Retry, Shutdown
 from sinks import Sinks
 
-EFFECT = 0.02  # seconds: long enough for a kill to hit it
+EFFECT = 0.02  # seconds: long enough for a kill to hit it; a message may say another time (`takes`, in milliseconds)
 _sinks = threading.local()
 
 
@@ -46,7 +46,7 @@ def effect(options: argparse.Namespace, claim, body: bytes, pause=time.sleep):
     if not hasattr(_sinks, "open"):
         _sinks.open = Sinks(options.sinks)
     _sinks.open.plain(event["id"])
-    yield EFFECT
+    yield event.get("takes", 0) / 1000 or EFFECT
     _sinks.open.fenced(event["id"], claim.token)
     _sinks.open.deduplicating(event["id"], claim.idempotency_key)
     yield EFFECT

@@ -81,7 +81,7 @@ impl Consumer {
         }
         let id = event["id"].as_str().unwrap_or_default().to_owned();
         self.sinks.write("INSERT INTO plain VALUES (?1)", [text(&id)]).await?;
-        sleep(EFFECT).await;
+        sleep(event["takes"].as_u64().filter(|takes| *takes > 0).map_or(EFFECT, Duration::from_millis)).await;
         let fenced = "INSERT INTO fenced VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET token = excluded.token \
                       WHERE excluded.token >= token";
         if self.sinks.write(fenced, [text(&id), Box::new(claim.token())]).await? == 0 {

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Ledger, Retry, Shutdown } from '@idempotency-ledger/client';
 
-const EFFECT = 20; // milliseconds: long enough for a kill to hit it
+const EFFECT = 20; // milliseconds: long enough for a kill to hit it; a message may say another time
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS plain (id TEXT);
 CREATE TABLE IF NOT EXISTS fenced (id TEXT PRIMARY KEY, token INTEGER);
@@ -35,7 +35,7 @@ export async function paid(claim, body) {
   const event = JSON.parse(Buffer.from(body).toString());
   if (event.type === 'poison') throw new Retry('this message cannot be processed');
   write('INSERT INTO plain VALUES (?)', event.id);
-  await pause(EFFECT);
+  await pause(event.takes || EFFECT);
   const written = write(
     'INSERT INTO fenced VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET token = excluded.token WHERE excluded.token >= token',
     event.id,

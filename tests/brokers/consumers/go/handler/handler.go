@@ -3,6 +3,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -17,7 +18,7 @@ import (
 )
 
 const (
-	effect = 20 * time.Millisecond // long enough for a kill to hit it
+	effect = 20 * time.Millisecond // long enough for a kill to hit it; a message may say another time
 	grace  = 10 * time.Second
 )
 
@@ -77,7 +78,10 @@ func Done(err error) {
 
 // Pay has the effect of a message.
 func (c *Consumer) Pay(claim *ledger.Claim, body []byte) ([]byte, error) {
-	var event struct{ ID, Type string }
+	var event struct {
+		ID, Type string
+		Takes    int64 // ms
+	}
 	if err := json.Unmarshal(body, &event); err != nil {
 		return nil, err
 	}
@@ -87,7 +91,7 @@ func (c *Consumer) Pay(claim *ledger.Claim, body []byte) ([]byte, error) {
 	if err := c.write("INSERT INTO plain VALUES (?)", event.ID); err != nil {
 		return nil, err
 	}
-	time.Sleep(effect)
+	time.Sleep(cmp.Or(time.Duration(event.Takes)*time.Millisecond, effect))
 	written, err := c.sinks.Exec("INSERT INTO fenced VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET token = excluded.token"+
 		" WHERE excluded.token >= token", event.ID, claim.Token())
 	if err != nil {

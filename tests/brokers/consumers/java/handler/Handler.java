@@ -22,7 +22,9 @@ import java.util.Map;
  * poisonous one. The sinks are those of examples/consumer/sinks.py.
  */
 public final class Handler {
-  private static final long EFFECT = 20; // ms: long enough for a kill to hit it
+  /** ms: long enough for a kill to hit it; a message may say another time. */
+  private static final long EFFECT = 20;
+
   private static final String[] SCHEMA = {
     "CREATE TABLE IF NOT EXISTS plain (id TEXT)",
     "CREATE TABLE IF NOT EXISTS fenced (id TEXT PRIMARY KEY, token INTEGER)",
@@ -58,7 +60,12 @@ public final class Handler {
    * session.
    */
   public String waitMs() {
-    return String.valueOf(Math.round(1000 * Double.parseDouble(System.getenv("BROKER_WAIT"))));
+    return String.valueOf(waitTime().toMillis());
+  }
+
+  /** The same time, or the acknowledgement wait. */
+  public Duration waitTime() {
+    return Duration.ofMillis(Math.round(1000 * Double.parseDouble(System.getenv("BROKER_WAIT"))));
   }
 
   public Ledger ledger() {
@@ -90,7 +97,8 @@ public final class Handler {
     }
     String id = event.get("id").getAsString();
     write("INSERT INTO plain VALUES (?)", id);
-    Thread.sleep(EFFECT);
+    long takes = event.has("takes") ? event.get("takes").getAsLong() : 0;
+    Thread.sleep(takes > 0 ? takes : EFFECT);
     int written =
         write(
             "INSERT INTO fenced VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET token ="

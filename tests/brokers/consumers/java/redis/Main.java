@@ -3,7 +3,6 @@ package redis;
 import handler.Handler;
 import idempotencyledger.client.Ledger;
 import idempotencyledger.client.redis.StreamConsumer;
-import java.time.Duration;
 import redis.clients.jedis.RedisClient;
 
 /** A consumer of Redis Streams. */
@@ -16,7 +15,7 @@ public final class Main {
         Ledger ledger = handler.ledger()) {
       new StreamConsumer(
               ledger, redis, "orders", (claim, entry) -> handler.pay(claim, entry.field("data")))
-          .visibility(Duration.ofSeconds(2))
+          .visibility(handler.waitTime())
           .concurrency(4)
           .run(handler.stop()::requested);
     }
