@@ -32,6 +32,7 @@ backoff = { initial = "100ms", max = "500ms" }
 CONSUMERS, POISON = 3, 2
 PATIENCE = 60  # seconds without another message that is finished: then some never will be
 RESTART = 100  # messages: in runs of as many the broker is killed, too, where it can be started again
+TRIES = 3  # of a run that cannot be judged
 BOUND = 10  # seconds from SIGTERM to the end of a consumer: the grace that each of them has
 
 FINAL = {"payment": pb.ENTRY_STATE_COMPLETED, "poison": pb.ENTRY_STATE_PARKED}
@@ -225,6 +226,10 @@ class Run:
         lost, extra = sorted(map(str, wanted - dead)), sorted(map(str, dead - wanted))
         return found + ([] if dead == wanted else [f"dead letters are missing: {lost[:10]}, and are too many: {extra[:10]}"])
 
+    def unjudged(self) -> str:
+        """Why what is wrong may be the machine's fault; empty if it is not."""
+        return ""
+
     def report(self, size: int) -> str:
         """What happened, for the line of a run that has ended."""
         repeated = sum(count > 1 for count in self.counts("plain").values())
@@ -232,8 +237,8 @@ class Run:
                 f"{self.restarts} restarts of the broker, {repeated} effects repeated and fenced")
 
 
-def one(kind: type[Run], binary: str, broker: type[Broker], consumers: list[Consumer], size: int, seed: int) -> bool:
-    """Makes one run; prints a line, and returns whether all was right."""
+def one(kind: type[Run], binary: str, broker: type[Broker], consumers: list[Consumer], size: int, seed: int, tries: int = TRIES) -> bool:
+    """Makes one run; prints a line, and returns whether all was right. A run that cannot be judged is made again."""
     began = time.monotonic()
     with Running() as running:
         run = None
@@ -253,4 +258,8 @@ def one(kind: type[Run], binary: str, broker: type[Broker], consumers: list[Cons
               f"{run.report(size) if run else 'not begun'}, seed {seed}, {time.monotonic() - began:.1f} s", flush=True)
         for each in wrong[:5]:
             print(f"  {each}", flush=True)
-        return not wrong
+        unjudged = run.unjudged() if run and wrong else ""
+    if unjudged and tries > 1:
+        print(f"  again, since {unjudged}", flush=True)
+        return one(kind, binary, broker, consumers, size, seed, tries - 1)
+    return not wrong

@@ -223,6 +223,10 @@ class Rolling(Run):
         found += [f"claims were left to run out their leases: {self.expired[:10]}"] if self.expired else []
         return found
 
+    def unjudged(self) -> str:
+        missing = "NO_ANSWER" in self.running.log("consumer")
+        return "the ledger has not answered a call in time, and a claim may have been left to run out" if missing else ""
+
     def report(self, size: int) -> str:
         return (f"{self.messages:>8} {self.replaced:>8} {self.start:>6.1f} s {self.calm:>7.1f} s {self.longest:>10.1f} s "
                 f"{self.slowest:>10.1f} s {len(self.expired):>7}")
