@@ -2,15 +2,21 @@
 
 #[cfg(all(test, feature = "shuttle"))]
 pub(super) use super::interleavings::runtime::{
-    Instant, Mutex, MutexGuard, pause, sleep, spawn, timeout, yield_now,
+    Instant, Mutex, MutexGuard, call_clock, pause, sleep, sleep_until, spawn, timeout, timeout_at, yield_now,
 };
 
 #[cfg(not(all(test, feature = "shuttle")))]
 pub(super) use {
     std::sync::{Mutex, MutexGuard},
     tokio::task::yield_now,
-    tokio::time::{Instant, sleep, timeout},
+    tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
+
+/// The clock of deadlines and of other instants that a call brings with it.
+#[cfg(not(all(test, feature = "shuttle")))]
+pub(super) fn call_clock() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
 
 /// Starts a task that the tracker waits for. Boxed: each other type of task would be compiled separately.
 #[cfg(not(all(test, feature = "shuttle")))]

@@ -2635,7 +2635,7 @@ MUTANTS = [
         ("src/ledger/inbox/next.rs", "let until = ends.deadline.checked_sub(LEFT_MIN).unwrap_or(ends.deadline);", "let until = ends.deadline;"),
     ]),
     Mutant("IN44", "a call with little time left is answered as if the store were away", "inbox::handouts", [
-        ("src/ledger/inbox/next.rs", "        if Instant::now() >= until {\n            return Ok(nothing(None));\n        }\n", ""),
+        ("src/ledger/inbox/next.rs", "        if call_clock() >= until {\n            return Ok(nothing(None));\n        }\n", ""),
     ]),
     Mutant("IN45", "a handout is forgotten within its hour", "inbox::handouts", [
         ("src/ledger/upkeep/erase.rs", "const HANDOUTS_KEPT_FOR: Span = Span::from_secs(3_600);", "const HANDOUTS_KEPT_FOR: Span = Span::from_secs(3_599);"),

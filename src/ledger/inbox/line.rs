@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cursor::Cursor;
 use crate::common::still_counted::StillCounted;
-use crate::ledger::runtime::{Mutex, MutexGuard};
+use crate::ledger::runtime::{Mutex, MutexGuard, call_clock};
 use crate::ledger::waiting::{Bounds, WaitPlaces};
 
 /// The first and the longest time between two looks of a leader.
@@ -30,7 +30,7 @@ pub(super) struct Poll {
 
 impl Default for Poll {
     fn default() -> Poll {
-        Poll { every: POLL_MIN, at: Instant::now() + POLL_MIN }
+        Poll { every: POLL_MIN, at: call_clock() + POLL_MIN }
     }
 }
 

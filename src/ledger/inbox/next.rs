@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::line::{Line, Poll};
 use super::look::{LookJob, refused_without_messages};
@@ -13,6 +12,7 @@ use crate::common::random;
 use crate::domain::{Claim, Claimant, HandOutBounds, Handed, NextAnswer, NextRequest, Rejection, Span};
 use crate::ledger::Ledger;
 use crate::ledger::refusals::lost;
+use crate::ledger::runtime::{call_clock, sleep_until, timeout_at};
 use crate::ledger::waiting::{WaitEnds, WaitingCaller};
 use crate::metrics::{HandoutEnd, WaitEnd};
 use crate::store::Choice;
@@ -51,7 +51,7 @@ impl Ledger {
         let inbox = &self.inner.inbox;
         let line = inbox.lines.of(&request.consumer);
         let first = self.look_for(request, &line, ends).await?;
-        if !first.answer.messages.is_empty() || ends.at <= Instant::now() {
+        if !first.answer.messages.is_empty() || ends.at <= call_clock() {
             return Ok(first.answer);
         }
         let lines = &inbox.lines;
@@ -81,7 +81,7 @@ impl Ledger {
         caller: &C,
     ) -> (Result<NextAnswer, Rejection>, WaitEnd) {
         let lines = &self.inner.inbox.lines;
-        let (mut last, mut looked_at) = (first, Instant::now());
+        let (mut last, mut looked_at) = (first, call_clock());
         caller.rests();
         let leads = tokio::select! {
             biased;
@@ -99,7 +99,7 @@ impl Ledger {
                 () = line.stirred.notified() => false,
                 () = sleep_until(poll.at) => false,
             };
-            let now = Instant::now();
+            let now = call_clock();
             let is_fresh = now.saturating_duration_since(looked_at) <= FRESH;
             if is_last && is_fresh || ends.deadline.saturating_duration_since(now) < LEFT_MIN {
                 return (Ok(last.answer), WaitEnd::Over);
@@ -107,18 +107,18 @@ impl Ledger {
             if let Err(refused) = caller.judged().and_then(|()| caller.looks()) {
                 return (Err(refused), WaitEnd::Refused);
             }
-            looked_at = Instant::now();
+            looked_at = call_clock();
             match self.look_for(request, line, ends).await {
                 Err(refused) => return (Err(refused), WaitEnd::Refused),
                 Ok(found) if !found.answer.messages.is_empty() => {
-                    poll.found_some(Instant::now());
+                    poll.found_some(call_clock());
                     return (Ok(found.answer), WaitEnd::Granted);
                 }
                 Ok(found) => {
                     if found.passed_some {
-                        poll.found_some(Instant::now());
+                        poll.found_some(call_clock());
                     } else {
-                        poll.found_nothing(found.due_after, Instant::now());
+                        poll.found_nothing(found.due_after, call_clock());
                     }
                     last = found;
                 }
@@ -139,7 +139,7 @@ impl Ledger {
     ) -> Result<LookResult, Rejection> {
         let until = ends.deadline.checked_sub(LEFT_MIN).unwrap_or(ends.deadline);
         let Ok(turn) = timeout_at(until, line.gate.lock()).await else { return Ok(nothing(None)) };
-        if Instant::now() >= until {
+        if call_clock() >= until {
             return Ok(nothing(None));
         }
         let policy = self.inner.policies.of(&request.consumer);
@@ -203,7 +203,7 @@ impl Ledger {
 /// The leader takes over when what this call knows is due.
 fn soonest(poll: &mut Poll, due_after: Option<Duration>) {
     if let Some(due) = due_after {
-        poll.at = poll.at.min(Instant::now() + due);
+        poll.at = poll.at.min(call_clock() + due);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::common::log_limit::warn_once_a_second;
 use crate::domain::Rejection;
 use crate::ledger::compare_and_set::contended;
 use crate::ledger::refusals::{lost, read_failed, store_unavailable};
-use crate::ledger::runtime::{Instant, timeout};
+use crate::ledger::runtime::{Instant, call_clock, timeout};
 use crate::metrics::Statement;
 use crate::store::{Choice, DueLook, Fault, HandedOut, Purpose, Session, StoreError};
 
@@ -110,7 +110,7 @@ async fn look_once(inbox: &Inbox, session: &mut dyn Session, job: LookJob, numbe
     let cursor = Arc::clone(&job.cursor);
     let mut cursor = cursor.lock().await;
     for round in 0..ROUNDS_MAX {
-        if job.answer.is_closed() || tokio::time::Instant::now() >= job.until {
+        if job.answer.is_closed() || call_clock() >= job.until {
             // Whatever is handed out now would wait for the end of its lease.
             let _gone = job.answer.send(Err(store_unavailable()));
             return true;

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::ops::Add;
 use std::pin::pin;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures_util::future::{Either, pending, select};
@@ -16,11 +17,27 @@ thread_local! {
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     /// One of this number of statements is given up before its answer; zero: none.
     static IMPATIENCE: Cell<u32> = const { Cell::new(0) };
+    static STANDS_STILL: Cell<bool> = const { Cell::new(false) };
 }
+
+/// The instant of a call's clock at which the clock of the schedules stood at zero.
+static START: LazyLock<tokio::time::Instant> = LazyLock::new(tokio::time::Instant::now);
 
 /// From now on one of this number of timeouts fires, if it can; with zero none does.
 pub(super) fn impatient(one_in: u32) {
     IMPATIENCE.set(one_in);
+}
+
+/// From now on time stands still, or goes on. While it stands still no sleep of a waiting call ends: only an event wakes it.
+pub(super) fn time_stands_still(still: bool) {
+    STANDS_STILL.set(still);
+}
+
+/// Time passes, and no task takes a step.
+pub(super) fn pass(duration: Duration) {
+    if !STANDS_STILL.get() {
+        NOW.set(NOW.get() + duration);
+    }
 }
 
 /// Lets other tasks take up to this number of steps.
@@ -42,14 +59,30 @@ pub(in crate::ledger) async fn sleep(duration: Duration) {
     }
     wander(3).await;
     yield_now().await;
-    NOW.set(NOW.get() + duration);
+    pass(duration);
 }
 
 /// Always ends within the schedule.
 pub(in crate::ledger) async fn pause(duration: Duration) {
     wander(3).await;
     yield_now().await;
-    NOW.set(NOW.get() + duration);
+    pass(duration);
+}
+
+/// A sleep of a call. Ends within the schedule, unless time stands still.
+pub(in crate::ledger) async fn sleep_until(at: tokio::time::Instant) {
+    let at = at.saturating_duration_since(*START);
+    if STANDS_STILL.get() && at > NOW.get() {
+        pending::<()>().await;
+    }
+    wander(3).await;
+    yield_now().await;
+    pass(at.saturating_sub(NOW.get()));
+}
+
+/// The clock of calls: that of the schedules.
+pub(in crate::ledger) fn call_clock() -> tokio::time::Instant {
+    *START + Instant::now().0
 }
 
 /// A timeout fired.
@@ -67,12 +100,19 @@ pub(in crate::ledger) async fn timeout<T>(
             pending::<()>().await;
         }
         wander(6).await;
-        NOW.set(NOW.get() + limit);
+        pass(limit);
     };
     match select(pin!(future), pin!(over)).await {
         Either::Left((done, _)) => Ok(done),
         Either::Right(_) => Err(Elapsed),
     }
+}
+
+pub(in crate::ledger) async fn timeout_at<T>(
+    at: tokio::time::Instant,
+    future: impl Future<Output = T>,
+) -> Result<T, Elapsed> {
+    timeout(at.saturating_duration_since(*START).saturating_sub(NOW.get()), future).await
 }
 
 /// Every other reading of the clock moves it on.
@@ -82,7 +122,7 @@ pub(in crate::ledger) struct Instant(Duration);
 impl Instant {
     pub(in crate::ledger) fn now() -> Instant {
         if thread_rng().gen_bool(0.5) {
-            NOW.set(NOW.get() + Duration::from_millis(50));
+            pass(Duration::from_millis(50));
         }
         Instant(NOW.get())
     }
