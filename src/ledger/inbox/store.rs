@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Inbox;
 use super::jobs::StoreJob;
-use super::statement::within;
+use super::statement::{ends_session, within};
 use crate::common::crash;
 use crate::common::log_limit::error_once_a_second;
 use crate::domain::{
@@ -101,7 +101,7 @@ impl<'a> StoreBatch<'a> {
             )
             .await;
             if let Err(error) = look {
-                self.broken = matches!(error, StoreError::Unknown(_));
+                self.broken = ends_session(&error);
                 tracing::warn!(%error, consumer, "the backlog of stored messages could not be read");
             }
         }
@@ -173,7 +173,8 @@ impl<'a> StoreBatch<'a> {
     async fn insert(&mut self, new: Vec<(Pending, Entry)>, until: StoreTime) -> Vec<Pending> {
         let (mut known, mut work) = (Vec::new(), vec![new]);
         while let Some(mut part) = work.pop() {
-            if part.is_empty() {
+            if part.is_empty() || self.broken {
+                known.extend(part.into_iter().map(|(one, _)| one));
                 continue;
             }
             let rows: Vec<EntryWithMessage> =
@@ -269,7 +270,8 @@ impl<'a> StoreBatch<'a> {
     async fn attach(&mut self, attached: Vec<(Pending, Entry, Result<StoreVerdict, Rejection>)>) {
         let mut work = vec![attached];
         while let Some(mut part) = work.pop() {
-            if part.is_empty() {
+            if part.is_empty() || self.broken {
+                self.again.extend(part.into_iter().map(|(one, ..)| one));
                 continue;
             }
             let rows: Vec<EntryWithMessage> =
@@ -299,8 +301,8 @@ impl<'a> StoreBatch<'a> {
 
     /// Answers Stores whose message is kept already. A message that is gone by now was erased: looks again.
     async fn already_stored(&mut self, kept: Vec<(Pending, StoreVerdict)>) {
-        if kept.is_empty() {
-            return;
+        if kept.is_empty() || self.broken {
+            return self.again.extend(kept.into_iter().map(|(one, _)| one));
         }
         let keys: Vec<KeyHash> = kept.iter().map(|(one, _)| one.job.request.key.hash()).collect();
         let sent = (Statement::Load, keys.len());
@@ -336,7 +338,7 @@ impl<'a> StoreBatch<'a> {
 
     /// Answers the Stores of a read that failed: nothing was written.
     fn not_read(&mut self, all: Vec<Pending>, error: &StoreError) {
-        self.broken |= matches!(error, StoreError::Unknown(_));
+        self.broken |= ends_session(error);
         let rejection = read_failed(error);
         for one in all {
             one.answer(Err(rejection.clone()));
@@ -345,9 +347,9 @@ impl<'a> StoreBatch<'a> {
 
     /// Answers the Stores of a write that failed.
     fn failed(&mut self, all: impl Iterator<Item = Pending>, error: &StoreError) {
+        self.broken |= ends_session(error);
         match error {
             StoreError::Unknown(_) => {
-                self.broken = true;
                 all.for_each(|one| one.answer(Err(lost())));
             }
             StoreError::NotApplied(Fault::Conflict(_)) => self.again.extend(all),
@@ -357,8 +359,7 @@ impl<'a> StoreBatch<'a> {
                     "the store refuses this message for good; nothing was changed: see the server's log";
                 all.for_each(|one| one.answer(Err(Rejection::new(Reason::Internal, text))));
             }
-            StoreError::NotApplied(fault) => {
-                self.broken |= matches!(fault, Fault::Stale(_));
+            StoreError::NotApplied(_) => {
                 let rejection = read_failed(error);
                 all.for_each(|one| one.answer(Err(rejection.clone())));
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Inbox;
 use super::jobs::Job;
 use super::look::{LookJob, judged_by};
-use super::statement::within;
+use super::statement::{ends_session, within};
 use super::store::StoreBatch;
 use crate::common::crash;
 use crate::common::log_limit::warn_once_a_second;
@@ -176,5 +176,5 @@ fn failed(job: LookJob, error: &StoreError) -> bool {
         StoreError::NotApplied(_) => read_failed(error),
     };
     let _gone = job.answer.send(Err(rejection));
-    !matches!(error, StoreError::Unknown(_) | StoreError::NotApplied(Fault::Stale(_) | Fault::Unavailable(_)))
+    !ends_session(error)
 }
