@@ -160,6 +160,8 @@ impl<'a> StoreBatch<'a> {
             }
         }
         known.extend(self.insert(new, until).await);
+        // Those that lost a race stand behind those that were not inserted, whatever their keys are.
+        known.sort_by_key(|one| one.job.request.key.hash());
         self.load_and_decide(known).await;
     }
 
