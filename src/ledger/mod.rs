@@ -160,11 +160,16 @@ impl Ledger {
         }
         let (report, healthy) = watch::channel(false);
         runtime::spawn(&tasks, upkeep::probe::run(shared.clone(), report, stop.clone()));
+        let inbox = Inbox::new(&shared, options.inbox);
         let (queue, outdated, ended) = (Arc::clone(&shared.queue), shared.outdated.clone(), stop.clone());
+        let refusing = Arc::clone(&inbox);
         runtime::spawn(&tasks, async move {
             tokio::select! {
                 () = ended.cancelled() => {}
-                _why = outdated.noticed() => queue.outdated(),
+                _why = outdated.noticed() => {
+                    queue.outdated();
+                    refusing.outdated();
+                }
             }
         });
         let (purging, ended) = (shared.clone(), stop.clone());
@@ -192,7 +197,6 @@ impl Ledger {
             let counting = supervised("the counting of entries", count);
             runtime::spawn(&tasks, shared.outdated.clone().until(counting));
         }
-        let inbox = Inbox::new(&shared, options.inbox);
         for number in (0..).take(options.inbox.sessions) {
             let inbox = Arc::clone(&inbox);
             let work = move || inbox::run(Arc::clone(&inbox), number);

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use super::look::LookJob;
 use crate::common::still_counted::StillCounted;
 use crate::domain::{Reason, Rejection, StoreRequest, Stored};
-use crate::ledger::refusals::draining;
+use crate::ledger::refusals::{draining, store_unavailable};
 use crate::ledger::runtime::{Mutex, MutexGuard};
 
 /// The bounds of one batch of Stores.
@@ -34,6 +34,7 @@ struct Waiting {
     looks: VecDeque<LookJob>,
     looked_last: bool,
     closed: bool,
+    outdated: bool,
 }
 
 /// See the module.
@@ -52,13 +53,11 @@ impl Jobs {
     /// Adds Stores of one call: all or none.
     ///
     /// # Errors
-    /// `OVERLOADED`, `DRAINING`.
+    /// `OVERLOADED`, `DRAINING`, `STORE_UNAVAILABLE`.
     pub(super) fn push(&self, jobs: Vec<StoreJob>) -> Result<(), Rejection> {
         let bytes: usize = jobs.iter().map(|job| job.request.bytes()).sum();
         let mut waiting = self.waiting();
-        if waiting.closed {
-            return Err(draining());
-        }
+        waiting.accepts()?;
         let has_room = waiting.stores.is_empty()
             || (waiting.stores.len() + jobs.len() <= self.stores_max
                 && waiting.bytes.saturating_add(bytes) <= self.bytes_max);
@@ -75,12 +74,10 @@ impl Jobs {
     /// Adds a look. Each consumer has at most one at a time.
     ///
     /// # Errors
-    /// `DRAINING`.
+    /// `DRAINING`, `STORE_UNAVAILABLE`.
     pub(super) fn look(&self, job: LookJob) -> Result<(), Rejection> {
         let mut waiting = self.waiting();
-        if waiting.closed {
-            return Err(draining());
-        }
+        waiting.accepts()?;
         waiting.looks.push_back(job);
         drop(waiting);
         self.stirred.notify_one();
@@ -114,6 +111,21 @@ impl Jobs {
         self.stirred.notify_one();
     }
 
+    /// Accepts nothing more, and refuses what waits, since this server is behind the schema fence: its sessions have ended.
+    pub(super) fn outdated(&self) {
+        let mut waiting = self.waiting();
+        waiting.outdated = true;
+        waiting.bytes = 0;
+        let (stores, looks) = (std::mem::take(&mut waiting.stores), std::mem::take(&mut waiting.looks));
+        drop(waiting);
+        for job in stores {
+            let _gone = job.answer.send(Err(store_unavailable()));
+        }
+        for job in looks {
+            let _gone = job.answer.send(Err(store_unavailable()));
+        }
+    }
+
     pub(super) fn still_counted(&self, left: &mut StillCounted) {
         let waiting = self.waiting();
         left.note("Stores that wait", waiting.stores.len());
@@ -127,6 +139,13 @@ impl Jobs {
 }
 
 impl Waiting {
+    fn accepts(&self) -> Result<(), Rejection> {
+        if self.outdated {
+            return Err(store_unavailable());
+        }
+        if self.closed { Err(draining()) } else { Ok(()) }
+    }
+
     fn is_empty(&self) -> bool {
         self.stores.is_empty() && self.looks.is_empty()
     }

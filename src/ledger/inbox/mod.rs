@@ -75,6 +75,11 @@ impl Inbox {
         self.jobs.close();
     }
 
+    /// Refuses what waits, and accepts nothing more, since this server is behind the schema fence.
+    pub(super) fn outdated(&self) {
+        self.jobs.outdated();
+    }
+
     /// Notes what is counted of calls.
     pub(super) fn still_counted(&self, left: &mut StillCounted) {
         self.jobs.still_counted(left);
@@ -86,7 +91,7 @@ impl Ledger {
     /// Stores messages of one call, and answers each in the same order.
     ///
     /// # Errors
-    /// `OVERLOADED`, `DRAINING`: nothing was stored.
+    /// `OVERLOADED`, `DRAINING`, `STORE_UNAVAILABLE`: nothing was stored.
     pub(crate) async fn store_all(&self, requests: Vec<StoreRequest>) -> Result<Vec<Stored>, Rejection> {
         let (policies, mut answers) = (OnceLock::new(), Vec::with_capacity(requests.len()));
         let mut jobs = Vec::with_capacity(requests.len());
