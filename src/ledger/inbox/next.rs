@@ -100,6 +100,10 @@ impl Ledger {
                 () = sleep_until(poll.at) => false,
             };
             let now = call_clock();
+            if !is_last {
+                // The wake-up is spent. If this call goes away before its look, the next leader looks immediately.
+                poll.at = now;
+            }
             let is_fresh = now.saturating_duration_since(looked_at) <= FRESH;
             if is_last && is_fresh || ends.deadline.saturating_duration_since(now) < LEFT_MIN {
                 return (Ok(last.answer), WaitEnd::Over);
