@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::watch;
 
+use super::messages::Messages;
 use super::tally::EventCounts;
-use crate::domain::{ClockLimits, ClosedBy, Entry, Key, KeyHash, Reading, Span, StoreTime};
+use crate::domain::{ClockLimits, ClosedBy, Entry, Key, KeyHash, Reading, Span, State, StoreTime};
 use crate::store::{Fault, StoreError};
 
 /// An injected fault of a statement.
@@ -26,6 +27,8 @@ pub(super) enum Inject {
     Locked,
     /// It finds the clock behind.
     ClockBehind,
+    /// It finds that this server is behind the schema fence.
+    Outdated,
     /// The task that sent it panics, before or after it is carried out.
     Panic,
 }
@@ -38,6 +41,8 @@ pub(super) const POISON: &str = "poison";
 pub(super) struct Manners {
     /// Number of workers.
     pub(super) sessions: usize,
+    /// Number of sessions of the inbox. The policy stores messages if there is one.
+    pub(super) inbox: usize,
     /// One of this number of statements fails; zero: none.
     pub(super) one_in: u32,
     /// The faults.
@@ -47,7 +52,7 @@ pub(super) struct Manners {
 }
 
 /// A healthy store.
-pub(super) const WELL: Manners = Manners { sessions: 3, one_in: 0, faults: &[], expiry_one_in: 0 };
+pub(super) const WELL: Manners = Manners { sessions: 3, inbox: 0, one_in: 0, faults: &[], expiry_one_in: 0 };
 
 pub(super) struct Disk {
     state: Mutex<Inner>,
@@ -58,11 +63,12 @@ pub(super) struct Disk {
 
 pub(super) struct Inner {
     pub(super) manners: Manners,
-    batch_max: usize,
+    pub(super) batch_max: usize,
     now: i64,
     pub(super) rows: HashMap<KeyHash, Entry>,
     /// Each row as it was committed, in the order of the commits.
     pub(super) commits: Vec<Entry>,
+    pub(super) messages: Messages,
     /// The calls that a statement carried to the store.
     pub(super) sent: HashSet<u64>,
     /// The calls whose write was committed.
@@ -99,6 +105,7 @@ impl Disk {
             now: 1_780_000_000_000_000,
             rows: HashMap::new(),
             commits: Vec::new(),
+            messages: Messages::default(),
             sent: HashSet::new(),
             applied: HashSet::new(),
             died: HashSet::new(),
@@ -144,6 +151,7 @@ impl Inner {
     pub(super) fn arrived(
         &mut self,
         broken: bool,
+        rows_max: usize,
         keys: &[KeyHash],
         sent: &HashSet<u64>,
         tally: &EventCounts,
@@ -151,7 +159,7 @@ impl Inner {
         if !keys.is_sorted_by(|one, next| one < next) {
             self.violations.push(format!("a statement's keys are not sorted, each once: {keys:?}"));
         }
-        if keys.len() > self.batch_max {
+        if keys.len() > rows_max {
             self.violations.push(format!("a statement with {} rows", keys.len()));
         }
         if broken {
@@ -189,9 +197,26 @@ impl Inner {
         if marks(&row).filter(|call| !self.applied.contains(call)).count() > 1 {
             tally.count("calls written together");
         }
+        let before = self.rows.get(&row.key.hash());
+        // A claim that another one has taken over is remembered as expired, also where a settlement was written together with the
+        // next grant.
+        let is_taken_over = |before: &&Entry| {
+            let past = row.history.iter().find(|past| past.token == Some(before.token));
+            past.is_some_and(|past| past.outcome == ClosedBy::Expiry)
+        };
+        let is_live =
+            |before: &&Entry| before.state == State::InProgress && !before.expired(StoreTime(self.now));
+        if let Some(before) = before.filter(is_live).filter(is_taken_over) {
+            self.violations.push(format!("granted while it was held: {before:?}, then {row:?}"));
+        }
         self.applied.extend(marks(&row));
         self.commits.push(row.clone());
         self.rows.insert(row.key.hash(), row);
+    }
+
+    /// The clock moves on by as much.
+    pub(super) fn pass(&mut self, span: Span) {
+        self.now += span.micros();
     }
 
     /// Whether a committed row of the key matches.

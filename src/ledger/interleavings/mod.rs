@@ -1,20 +1,27 @@
-//! Suite T5: the batcher under thousands of schedules, each decided step by step: queue, workers,
-//! races, cancellation, shutdown, panics, overload, a store that fails.
+//! Suite T5: the batcher and the inbox under thousands of schedules, each decided step by step: queue, workers,
+//! races, cancellation, shutdown, panics, overload, waiting calls, a store that fails.
 //!
-//! `LEDGER_PROOF_SIZE` schedules in all (1,000 by default), from the seed `LEDGER_PROOF_SEED`; half
+//! `LEDGER_PROOF_SIZE` schedules of the batcher (1,000 by default), from the seed `LEDGER_PROOF_SEED`; half
 //! of them choose the next task at random, the others by priorities that change at few points (PCT).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answers;
 mod disk;
 mod holds;
 mod inbox;
+mod inbox_calls;
+mod inbox_troubles;
+mod inboxes;
+mod messages;
+mod policies;
 mod replays;
 pub(super) mod runtime;
 mod scenarios;
 mod session;
 mod tally;
 mod troubles;
+mod upkeep;
 mod world;
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -28,8 +35,10 @@ use shuttle::{Config, MaxSteps, Runner};
 
 use tally::EventCounts;
 
-/// Number of scenarios that share the size.
+/// Number of scenarios of the batcher, which share the size. Each of the inbox has as many schedules as one of them.
 const SCENARIOS: usize = 8;
+/// From this number of schedules of a scenario on each of its events must happen.
+const MUST_FROM: usize = 100;
 /// Changes of priority in a schedule.
 const PCT_DEPTH: usize = 4;
 /// A schedule that takes more steps hangs.
@@ -77,7 +86,7 @@ where
     }
     let (tally, seconds) = (&schedules.tally, started.elapsed().as_secs_f64());
     for what in must {
-        let enough = schedules.size < 100 || tally.of(what) > 0;
+        let enough = schedules.size < MUST_FROM || tally.of(what) > 0;
         assert!(enough, "{name} proves nothing: no {what} in {} schedules; seed {seed}", schedules.size);
     }
     println!(

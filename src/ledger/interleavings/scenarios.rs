@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 
+use super::answers::{assert_calm, reason, token, word};
 use super::disk::{Manners, WELL};
 use super::explore;
 use super::runtime::wander;
-use super::world::{NumberedCall, World, assert_calm, key, reason, token, word};
+use super::world::{NumberedCall, World, key};
 use crate::domain::{Answer, Key, Reason};
 
 /// Submits as a separate task.

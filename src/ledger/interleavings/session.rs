@@ -9,20 +9,19 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::disk::{Disk, Inject, Inner, POISON, marks, not_applied};
 use super::runtime::wander;
 use super::tally::EventCounts;
-use crate::domain::{
-    AuditEvent, ClosedBy, Entry, Key, KeyHash, PolicyVersion, PurgeWorker, Reading, Span, State, StoreTime,
-};
+use crate::domain::{ClosedBy, Entry, Key, KeyHash, Reading, State, StoreTime};
 use crate::store::{
-    Completion, Created, Done, EffectiveRetention, Entries, Fault, Found, HoldBook, Inbox, InsertOutcome,
-    Inserted, Loaded, Operators, PolicyBook, PurgeTurn, Purpose, ReplayBook, Replica, Session, Store,
-    StoreError, Upkeep, WriteResult,
+    Completion, Done, Entries, Fault, Found, HoldBook, Inbox, InsertOutcome, Inserted, Loaded, Operators,
+    PolicyBook, Purpose, ROWS_MAX, ReplayBook, Session, Store, StoreError, Upkeep,
 };
 
 /// The store that the ledger sees.
 pub(super) struct DiskStore(pub(super) Arc<Disk>);
 
 pub(super) struct DiskSession {
-    disk: Arc<Disk>,
+    pub(super) disk: Arc<Disk>,
+    /// The maximum number of rows of a statement.
+    rows_max: usize,
     broken: bool,
 }
 
@@ -40,9 +39,12 @@ impl Store for DiskStore {
         self.0.inner().manners.sessions
     }
 
-    async fn open(&self, _: Purpose) -> Result<Box<dyn Session>, StoreError> {
+    async fn open(&self, purpose: Purpose) -> Result<Box<dyn Session>, StoreError> {
         wander(1).await;
-        let fault = self.0.inner().random_trouble();
+        let (fault, batch_max) = {
+            let inner = self.0.inner();
+            (inner.random_trouble(), inner.batch_max)
+        };
         match fault {
             Some(Inject::Unavailable) => {
                 self.0.tally.count("sessions refused");
@@ -51,7 +53,8 @@ impl Store for DiskStore {
             Some(Inject::LostAnswer) => return Err(StoreError::Unknown("no session".into())),
             _ => {}
         }
-        Ok(Box::new(DiskSession { disk: Arc::clone(&self.0), broken: false }))
+        let rows_max = if purpose == Purpose::Inbox { ROWS_MAX } else { batch_max };
+        Ok(Box::new(DiskSession { disk: Arc::clone(&self.0), rows_max, broken: false }))
     }
 
     async fn migrate(&self) -> Result<usize, StoreError> {
@@ -61,22 +64,34 @@ impl Store for DiskStore {
 
 impl DiskSession {
     /// A look at the clock, which never fails.
-    async fn clock(&self) -> Result<Reading, StoreError> {
+    pub(super) async fn clock(&self) -> Result<Reading, StoreError> {
         wander(1).await;
         Ok(self.disk.inner().reading(&self.disk.tally))
     }
 
     /// Carries out one statement, and decides whether the session is broken afterwards.
-    async fn statement<T>(
+    pub(super) async fn statement<T>(
         &mut self,
         keys: Vec<&Key>,
         sent: HashSet<u64>,
         work: impl FnOnce(&mut Inner, &EventCounts) -> T,
     ) -> Result<T, StoreError> {
+        let disk = Arc::clone(&self.disk);
+        let work = async { Ok(work(&mut disk.inner(), &disk.tally)) };
+        self.transaction(keys, sent, work).await
+    }
+
+    /// Carries out one transaction. `work` is dropped where the transaction does not get as far as the store.
+    pub(super) async fn transaction<T>(
+        &mut self,
+        keys: Vec<&Key>,
+        sent: HashSet<u64>,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let hashes: Vec<KeyHash> = keys.iter().map(|key| key.hash()).collect();
         let poisoned = !sent.is_empty() && keys.iter().any(|key| key.id().starts_with(POISON));
         let disk = &self.disk;
-        let fault = disk.inner().arrived(self.broken, &hashes, &sent, &disk.tally);
+        let fault = disk.inner().arrived(self.broken, self.rows_max, &hashes, &sent, &disk.tally);
         let mut busy = Busy { disk, given_up: true };
         // Until it has answered, in case its caller gives it up.
         self.broken = true;
@@ -97,7 +112,7 @@ async fn carry_out<T>(
     fault: Option<Inject>,
     sent: &HashSet<u64>,
     poisoned: bool,
-    work: impl FnOnce(&mut Inner, &EventCounts) -> T,
+    work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     if let Some(fault) = fault {
         disk.tally.count(&format!("{fault:?}"));
@@ -109,6 +124,7 @@ async fn carry_out<T>(
         Some(Inject::Conflict) => return Err(not_applied(Fault::Conflict)),
         Some(Inject::Locked) => return Err(not_applied(Fault::Locked)),
         Some(Inject::ClockBehind) => return Err(StoreError::NotApplied(Fault::ClockBehind)),
+        Some(Inject::Outdated) => return Err(not_applied(Fault::Outdated)),
         Some(Inject::Panic) if thread_rng().gen_bool(0.5) => disk.die(&pending),
         Some(Inject::LostAnswer | Inject::Panic) | None => {}
     }
@@ -116,12 +132,12 @@ async fn carry_out<T>(
         disk.tally.count("poison");
         return Err(not_applied(Fault::Permanent));
     }
-    let done = work(&mut disk.inner(), &disk.tally);
+    let done = work.await;
     wander(2).await;
     match fault {
         Some(Inject::Panic) => disk.die(&pending),
         Some(Inject::LostAnswer) => Err(StoreError::Unknown("the answer is lost".into())),
-        _ => Ok(done),
+        _ => done,
     }
 }
 
@@ -231,7 +247,9 @@ impl Entries for DiskSession {
         let work = |inner: &mut Inner, tally: &EventCounts| {
             let now = inner.reading(tally).now;
             let mut complete = |one: &Completion| {
-                let open = |row: &&Entry| row.token == one.token && row.state == State::InProgress;
+                let open = |row: &&Entry| {
+                    row.token == one.token && row.state == State::InProgress && row.body.is_none()
+                };
                 let mut row = inner.rows.get(&one.key.hash()).filter(open)?.clone();
                 let done = Done {
                     late: row.lease_over(now),
@@ -290,101 +308,7 @@ impl Entries for DiskSession {
     }
 }
 
-#[async_trait]
-impl Upkeep for DiskSession {
-    async fn write_heartbeat(&mut self, _: &Replica) -> Result<Reading, StoreError> {
-        self.clock().await
-    }
-
-    /// No scenario lists entries.
-    async fn index_open_claims(&mut self, _: usize) -> Result<usize, StoreError> {
-        Ok(0)
-    }
-
-    /// No schedule lasts as long as a retention.
-    async fn take_purge_turn(&mut self, _: Span) -> Result<Option<PurgeTurn>, StoreError> {
-        Ok(None)
-    }
-
-    async fn end_purge_turn(&mut self, _: &PurgeTurn, _: StoreTime) -> Result<(), StoreError> {
-        unreachable!("no turn is taken")
-    }
-
-    async fn created_between(
-        &mut self,
-        _: &PurgeTurn,
-        _: StoreTime,
-        _: StoreTime,
-        _: usize,
-    ) -> Result<Created, StoreError> {
-        unreachable!("no turn is taken")
-    }
-
-    async fn first_created_after(
-        &mut self,
-        _: &PurgeTurn,
-        _: StoreTime,
-    ) -> Result<Option<StoreTime>, StoreError> {
-        unreachable!("no turn is taken")
-    }
-
-    async fn purge(&mut self, _: &[(KeyHash, i64)], _: i64) -> Result<usize, StoreError> {
-        unreachable!("no turn is taken")
-    }
-
-    /// No scenario asks for the purge's report.
-    async fn report_purge(&mut self, _: &PurgeWorker) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    /// No scenario writes an audit event.
-    async fn purge_audit(&mut self, _: StoreTime, _: usize) -> Result<usize, StoreError> {
-        Ok(0)
-    }
-}
-
-#[async_trait]
-impl PolicyBook for DiskSession {
-    async fn policy_epoch(&mut self) -> Result<i64, StoreError> {
-        Ok(0)
-    }
-
-    /// The file's policies alone are in force.
-    async fn policies(&mut self) -> Result<Vec<PolicyVersion>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn policy_versions(&mut self, _: &str, _: i32, _: usize) -> Result<Vec<PolicyVersion>, StoreError> {
-        unreachable!("no operator sets a policy")
-    }
-
-    async fn add_policy(
-        &mut self,
-        _: &PolicyVersion,
-        _: &EffectiveRetention,
-        _: &AuditEvent,
-    ) -> Result<WriteResult, StoreError> {
-        unreachable!("no operator sets a policy")
-    }
-
-    async fn effective_retentions(&mut self) -> Result<(Reading, Vec<EffectiveRetention>), StoreError> {
-        Ok((self.clock().await?, Vec::new()))
-    }
-
-    async fn put_in_force(
-        &mut self,
-        _: &[EffectiveRetention],
-        _: Option<&[EffectiveRetention]>,
-    ) -> Result<usize, StoreError> {
-        unreachable!("no operator sets a policy")
-    }
-
-    async fn replicas_below(&mut self, _: i32, _: StoreTime, _: usize) -> Result<Vec<Replica>, StoreError> {
-        unreachable!("no operator sets a policy")
-    }
-}
-
-fn won<T>(tally: &EventCounts, won: Option<T>) -> Option<T> {
+pub(super) fn won<T>(tally: &EventCounts, won: Option<T>) -> Option<T> {
     if won.is_none() {
         tally.count("races lost");
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use shuttle::future::spawn;
 use shuttle::rand::{Rng as _, thread_rng};
 
+use super::answers::{reason, token};
 use super::disk::{Inject, Manners, POISON, WELL};
 use super::explore;
 use super::runtime::impatient;
 use super::scenarios::{caller, submit};
-use super::world::{Pushed, World, key, reason, token};
+use super::world::{Pushed, World, key};
 use crate::domain::Reason;
 
 /// When a worker dies its callers are answered, and another worker replaces it.
@@ -117,7 +118,7 @@ fn a_failing_store_is_reported_truthfully() {
     explore("a_failing_store_is_reported_truthfully", &must, async |tally| {
         let sessions = thread_rng().gen_range(1..=3);
         let one_in = [2, 4, 8][thread_rng().gen_range(0..3)];
-        let manners = Manners { sessions, one_in, faults: FAULTS, expiry_one_in: 32 };
+        let manners = Manners { sessions, inbox: 0, one_in, faults: FAULTS, expiry_one_in: 32 };
         impatient(16);
         let world = World::new(Arc::clone(&tally), manners, 64, thread_rng().gen_range(1..=4));
         let callers: Vec<_> = (0..3).map(|_| spawn(caller(world.clone(), &["a", "b", POISON]))).collect();

@@ -13,12 +13,13 @@ use shuttle::future::{JoinHandle, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 use uuid::Uuid;
 
-use super::disk::{Disk, Inner, Manners, POISON, marks};
+use super::answers::{assert_calm, happened, reason, word};
+use super::disk::{Disk, Manners, POISON};
 use super::session::DiskStore;
 use super::tally::EventCounts;
 use crate::domain::{
-    Answer, Claim, Claimant, ClosedBy, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Reply,
-    Settle, Span, State, Submission, Verdict,
+    Answer, Claim, Claimant, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Settle, Span,
+    Submission,
 };
 use crate::ledger::{InForce, InboxOptions, Ledger, LedgerOptions, Policies, PurgeOptions, WaitBounds};
 use crate::metrics::Metrics;
@@ -30,9 +31,12 @@ pub(super) struct World {
     pub(super) disk: Arc<Disk>,
     pub(super) tally: Arc<EventCounts>,
     pub(super) ledger: Ledger,
+    queue_max: usize,
     calls: Arc<AtomicU64>,
     /// The calls that were answered "certainly not applied".
-    refused: Arc<Mutex<HashSet<u64>>>,
+    pub(super) refused: Arc<Mutex<HashSet<u64>>>,
+    /// The keys whose Store was acknowledged.
+    pub(super) acknowledged: Arc<Mutex<HashSet<Key>>>,
 }
 
 /// A command with a number, which the store finds in what it writes.
@@ -49,8 +53,52 @@ impl NumberedCall {
     }
 }
 
+/// The consumers. Most calls are of the first one.
+pub(super) const CONSUMERS: [&str; 2] = ["payments", "orders"];
+
 pub(super) fn key(id: impl std::fmt::Display) -> Key {
-    Key::new("payments", "shop", &id.to_string())
+    key_of(CONSUMERS[0], id)
+}
+
+pub(super) fn key_of(consumer: &str, id: impl std::fmt::Display) -> Key {
+    Key::new(consumer, "shop", &id.to_string())
+}
+
+/// Starts a ledger over this store.
+fn start(disk: &Arc<Disk>, queue_max: usize) -> Ledger {
+    let (Manners { inbox, .. }, batch_max) = {
+        let inner = disk.inner();
+        (inner.manners, inner.batch_max)
+    };
+    let backlog_max_age = Span::from_secs(45);
+    let policy = Policy { max_attempts: 0, inbox: inbox > 0, backlog_max_age, ..Policy::default() };
+    let policies = Policies::new(policy, std::collections::BTreeMap::new());
+    let options = LedgerOptions {
+        queue_max,
+        queue_bytes_max: usize::MAX,
+        batch_max,
+        registered_only: false,
+        window_required: false,
+        log_error_texts: false,
+        policies_trusted_for: Duration::MAX,
+        count_every: Duration::MAX,
+        purge: PurgeOptions::default(),
+        waits: WaitBounds::default(),
+        inbox: InboxOptions {
+            sessions: inbox,
+            bytes_max: u64::MAX,
+            queue_max,
+            queue_bytes_max: usize::MAX,
+            waits: WaitBounds::default(),
+        },
+    };
+    Ledger::start(
+        Arc::new(DiskStore(Arc::clone(disk))),
+        policies.clone(),
+        InForce::unread(policies),
+        options,
+        Metrics::unseen().expect("metrics"),
+    )
 }
 
 impl World {
@@ -61,40 +109,23 @@ impl World {
         batch_max: usize,
     ) -> World {
         let disk = Disk::new(manners, batch_max, Arc::clone(&tally));
-        let policy = Policy { max_attempts: 0, ..Policy::default() };
-        let policies = Policies::new(policy, std::collections::BTreeMap::new());
-        let purge = PurgeOptions::default();
-        let options = LedgerOptions {
-            queue_max,
-            queue_bytes_max: usize::MAX,
-            batch_max,
-            registered_only: false,
-            window_required: false,
-            log_error_texts: false,
-            policies_trusted_for: Duration::MAX,
-            count_every: Duration::MAX,
-            purge,
-            waits: WaitBounds::default(),
-            inbox: InboxOptions {
-                sessions: 0,
-                bytes_max: u64::MAX,
-                queue_max: 1,
-                queue_bytes_max: 1,
-                waits: WaitBounds::default(),
-            },
-        };
-        let ledger = Ledger::start(
-            Arc::new(DiskStore(Arc::clone(&disk))),
-            policies.clone(),
-            InForce::unread(policies),
-            options,
-            Metrics::unseen().expect("metrics"),
-        );
-        World { disk, tally, ledger, calls: Arc::new(AtomicU64::new(1)), refused: Arc::default() }
+        let ledger = start(&disk, queue_max);
+        let (calls, refused) = (Arc::new(AtomicU64::new(1)), Arc::default());
+        World { disk, tally, ledger, queue_max, calls, refused, acknowledged: Arc::default() }
+    }
+
+    /// Another server with the same store.
+    pub(super) fn another(&self) -> World {
+        World { ledger: start(&self.disk, self.queue_max), ..self.clone() }
+    }
+
+    /// The number of the next call.
+    pub(super) fn number(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(super) fn call(&self, key: &Key, command: impl FnOnce(u64) -> Command) -> NumberedCall {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let number = self.number();
         NumberedCall { number, key: key.clone(), command: command(number) }
     }
 
@@ -145,11 +176,16 @@ impl World {
             0 | 1 => self.complete(key, token),
             2 => self.renew(key, token),
             3 => self.release(key, token),
-            _ => self.call(key, |number| {
-                let (error, retry_after) = (number.to_string(), Some(Span::ZERO));
-                Command::Settle(token, Settle::Fail { kind: FailureKind::Retryable, error, retry_after })
-            }),
+            _ => self.fail(key, token),
         }
+    }
+
+    /// The key can be claimed again immediately.
+    pub(super) fn fail(&self, key: &Key, token: i64) -> NumberedCall {
+        self.call(key, |number| {
+            let (error, retry_after) = (number.to_string(), Some(Span::ZERO));
+            Command::Settle(token, Settle::Fail { kind: FailureKind::Retryable, error, retry_after })
+        })
     }
 
     /// Submits calls together, and checks each answer at the moment it comes.
@@ -173,16 +209,7 @@ impl World {
     /// Submits a call, and goes away after this number of steps; `None` if it did not wait for the answer.
     pub(super) async fn submit_briefly(&self, call: &NumberedCall, steps: u32) -> Option<Answer> {
         let calls = std::slice::from_ref(call);
-        let mut answers = pin!(self.submit(calls));
-        for step in 0..=steps {
-            if let Some(mut answers) = poll_immediate(answers.as_mut()).await {
-                return answers.pop();
-            }
-            if step < steps {
-                yield_now().await;
-            }
-        }
-        None
+        briefly(self.submit(calls), steps).await?.pop()
     }
 
     /// Submits a call: its answer, if it came immediately. One that waits is counted, and must end well.
@@ -233,6 +260,9 @@ impl World {
         self.ledger.stop().await;
         let inner = self.disk.inner();
         assert!(inner.violations.is_empty(), "{:?}", inner.violations);
+        let gone = inner.rows.values().filter(|row| !inner.messages.are_kept_for(row));
+        let gone: Vec<&Entry> = gone.collect();
+        assert!(gone.is_empty(), "KEPT, and the message is gone: {gone:?}");
         let refused = self.refused.lock().unwrap();
         let late: Vec<_> = refused.intersection(&inner.applied).collect();
         assert!(late.is_empty(), "refused as certainly not applied, and applied later: {late:?}");
@@ -250,108 +280,18 @@ impl World {
     }
 }
 
-/// Checks that no answer has an error which is impossible while the store is healthy and the queue is open.
-pub(super) fn assert_calm(answers: &[Answer]) {
-    for answer in answers {
-        let uncalm = [
-            Reason::OutcomeUnknown,
-            Reason::StoreUnavailable,
-            Reason::Draining,
-            Reason::Overloaded,
-            Reason::Internal,
-        ];
-        assert!(!reason(answer).is_some_and(|reason| uncalm.contains(&reason)), "{answer:?}");
-    }
-}
-
-pub(super) fn reason(answer: &Answer) -> Option<Reason> {
-    answer.as_ref().err().map(|rejection| rejection.reason)
-}
-
-/// The token of a grant.
-pub(super) fn token(answer: &Answer) -> Option<i64> {
-    match answer {
-        Ok(Reply::Verdict(Verdict::Acquired { token, .. })) => Some(*token),
-        _ => None,
-    }
-}
-
-/// Whether the store shows what the answer says, and for this call.
-fn happened(inner: &Inner, call: &NumberedCall, reply: &Reply, since: usize) -> bool {
-    let mine = inner.applied.contains(&call.number);
-    // Of calls that were written together the row shows the last Renew, and no Release that a Complete followed.
-    let hidden = |token: i64| {
-        let meanwhile = inner.commits.get(since..).unwrap_or_default().iter();
-        let mut same_claim = meanwhile.filter(|row| row.key == call.key && row.token == token);
-        same_claim.any(|row| marks(row).any(|number| number != call.number))
-    };
-    match (&call.command, reply) {
-        (Command::Claim(claim), Reply::Verdict(verdict)) => match verdict {
-            Verdict::Acquired { token, .. } => {
-                let granted = |row: &Entry| row.token == *token && row.is_claim_of(&claim.claimant);
-                mine && inner.committed(&call.key, granted)
-            }
-            Verdict::Completed { .. } => inner.committed(&call.key, |row| row.state == State::Completed),
-            Verdict::InProgress { .. } => inner.committed(&call.key, |row| {
-                row.state == State::InProgress && !row.is_claim_of(&claim.claimant)
-            }),
-            Verdict::Backoff { .. } => inner.committed(&call.key, |row| row.closed_by != ClosedBy::Open),
-            Verdict::Failed { .. }
-            | Verdict::Parked { .. }
-            | Verdict::FingerprintMismatch { .. }
-            | Verdict::OutsideWindow { .. }
-            | Verdict::Suppressed { .. } => false,
-        },
-        (Command::Settle(token, settle), reply) => {
-            let closed = |by: &[ClosedBy]| {
-                inner.committed(&call.key, |row| row.token == *token && by.contains(&row.closed_by))
-            };
-            match (settle, reply) {
-                (Settle::Complete { .. }, Reply::Completed { replayed, .. }) => {
-                    if *replayed {
-                        closed(&[ClosedBy::Complete])
-                    } else {
-                        mine
-                    }
-                }
-                (Settle::Fail { .. }, Reply::Failed { replayed, .. }) => {
-                    if *replayed {
-                        closed(&[ClosedBy::FailRetryable, ClosedBy::Release]) || hidden(*token)
-                    } else {
-                        mine
-                    }
-                }
-                (Settle::Release { .. }, Reply::Released { replayed, .. }) => {
-                    if *replayed {
-                        closed(&[ClosedBy::Release]) || hidden(*token)
-                    } else {
-                        mine || hidden(*token)
-                    }
-                }
-                (Settle::Renew { .. }, Reply::Renewed { .. }) => mine || hidden(*token),
-                _ => false,
-            }
+/// Waits for a call's answer during this number of steps, and goes away; `None` if the answer did not come.
+pub(super) async fn briefly<T>(call: impl Future<Output = T>, steps: u32) -> Option<T> {
+    let mut call = pin!(call);
+    for step in 0..=steps {
+        if let Some(answer) = poll_immediate(call.as_mut()).await {
+            return Some(answer);
         }
-        // None is sent here.
-        (Command::Claim(_) | Command::Lookup, _) => false,
+        if step < steps {
+            yield_now().await;
+        }
     }
-}
-
-/// The outcome of a call, for the counts.
-pub(super) fn word(reply: &Reply) -> &'static str {
-    match reply {
-        Reply::Verdict(Verdict::Acquired { replayed: false, .. }) => "acquired",
-        Reply::Verdict(Verdict::Acquired { replayed: true, .. }) => "acquired, replayed",
-        Reply::Verdict(Verdict::Completed { .. }) => "completed",
-        Reply::Verdict(Verdict::InProgress { .. }) => "in progress",
-        Reply::Verdict(_) => "other verdicts",
-        Reply::Completed { replayed: false, .. } => "Complete done",
-        Reply::Completed { replayed: true, .. } => "Complete replayed",
-        Reply::Failed { .. } => "Fail done",
-        Reply::Released { .. } => "Release done",
-        Reply::Renewed { .. } => "Renew done",
-        Reply::Found(_) => "found",
-    }
+    None
 }
 
 /// Calls that were pushed at the same time, each by a separate task.
