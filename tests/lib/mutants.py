@@ -52,6 +52,9 @@ FAILURES = "src/ledger/claims/round/failures.rs"
 STATEMENT = "src/ledger/claims/round/timed.rs"
 CLAIMS_FOLD = "src/ledger/claims/round/decide.rs"
 DOMAIN_FOLD = "src/domain/fold.rs"
+INBOX_JOBS = "src/ledger/inbox/jobs.rs"
+INBOX_NEXT = "src/ledger/inbox/next.rs"
+INBOX_STORE = "src/ledger/inbox/store.rs"
 GROWTH = "proof::rows::growth"
 DIFFERENTIAL = "proof::differential"
 LOCKSTEP = "proof::lockstep"
@@ -2988,6 +2991,56 @@ MUTANTS = [
     ]),
     Mutant("IN96", "a redriven message is never due", "proof::model::inbox", [
         ("src/domain/operate.rs", "    next.attempts = 0;\n    next.not_before = context.now;\n    next.effect_unknown |= entry.unsettled();", "    next.attempts = 0;\n    next.not_before = StoreTime::MAX;\n    next.effect_unknown |= entry.unsettled();"),
+    # Schedules of the inbox.
+    Mutant("IN83", "a message that is attached wakes no waiting call", "interleavings", [
+        (INBOX_STORE, "                        if done {\n                            self.stored(&entry.key);\n", "                        if done {\n"),
+    ]),
+    Mutant("IN84", "a leader that goes away before its look keeps the wake-up", "interleavings", [
+        (INBOX_NEXT, "                poll.at = now;\n", ""),
+    ]),
+    Mutant("IN85", "a waiting call that goes away keeps its place", "interleavings", [
+        (INBOX_NEXT, "        let mut timed = self.inner.metrics.waits().begin();\n",
+         "        let entered = std::mem::ManuallyDrop::new(entered);\n        let mut timed = self.inner.metrics.waits().begin();\n"),
+        (INBOX_NEXT, "        drop((entered, place));\n", "        drop((std::mem::ManuallyDrop::into_inner(entered), place));\n"),
+    ]),
+    Mutant("IN86", "a server that stops drops the Stores that wait", "interleavings", [
+        (INBOX_JOBS, "        self.waiting().closed = true;\n", "        self.waiting().stores.clear();\n        self.waiting().closed = true;\n"),
+    ]),
+    Mutant("IN87", "Stores wait for all looks", "interleavings", [
+        (INBOX_JOBS, "(self.stores.is_empty() || !self.looked_last)", "(self.stores.is_empty() || !self.looked_last || !self.looks.is_empty())"),
+    ]),
+    Mutant("IN88", "a drain leaves the leader of the waiting calls waiting", "interleavings", [
+        (INBOX_NEXT, "                () = lines.drained() => return (Ok(repeated()), WaitEnd::Draining),\n                () = sleep_until(ends.at) => true,\n",
+         "                () = sleep_until(ends.at) => true,\n"),
+    ]),
+    Mutant("IN89", "a handout whose outcome is unknown is refused as if nothing was changed", "interleavings", [
+        ("src/ledger/inbox/task.rs", "        StoreError::Unknown(_) => lost(),\n", "        StoreError::Unknown(_) => store_unavailable(),\n"),
+    ]),
+    Mutant("IN90", "a Store whose outcome is unknown is refused as if nothing was changed", "interleavings", [
+        (INBOX_STORE, "all.for_each(|one| one.answer(Err(lost())));", "all.for_each(|one| one.answer(Err(read_failed(error))));"),
+    ]),
+    Mutant("IN91", "a session that broke during a look is used for the next job", "interleavings", [
+        ("src/ledger/inbox/task.rs", "    !ends_session(error)\n", "    !matches!(error, StoreError::NotApplied(Fault::Stale(_)))\n"),
+    ]),
+    Mutant("IN92", "Stores of one batch are not sorted by key", "interleavings", [
+        (INBOX_STORE, "    all.sort_by_key(|one| one.job.request.key.hash());\n", "    all.sort_by_key(|one| one.job.request.message.len());\n"),
+    ]),
+    Mutant("IN93", "Stores that lost a race are loaded behind the others", "interleavings", [
+        (INBOX_STORE, "        known.sort_by_key(|one| one.job.request.key.hash());\n", ""),
+    ]),
+    Mutant("IN94", "an outdated server leaves the Stores that wait without an answer", "interleavings", [
+        ("src/ledger/mod.rs", "                    refusing.outdated();\n", "                    let _waits = &refusing;\n"),
+    ]),
+    Mutant("IN99", "the second half of a batch is sent on a session that broke", "interleavings", [
+        (INBOX_STORE, "            if part.is_empty() || self.broken {\n                known", "            if part.is_empty() {\n                known"),
+    ]),
+    Mutant("IN100", "a leader hands over to no other call", "interleavings", [
+        (INBOX_NEXT, "        soonest(&mut poll, last.due_after);\n",
+         "        let mut poll = std::mem::ManuallyDrop::new(poll);\n        soonest(&mut poll, last.due_after);\n"),
+    ]),
+    Mutant("IN97", "a call that goes away during its look keeps its turn", "interleavings", [
+        (INBOX_NEXT, "        if call_clock() >= until {\n", "        let turn = std::mem::ManuallyDrop::new(turn);\n        if call_clock() >= until {\n"),
+        (INBOX_NEXT, "        drop(turn);\n", "        drop(std::mem::ManuallyDrop::into_inner(turn));\n"),
     ]),
     Mutant("NI52", "claims that are held for long are not worth a look", "cli::entries::summary::screen", [
         ("src/cli/entries/summary/needs.rs", "if oldest(one, EntryState::InProgress) >= OPEN_LONG { held }", "if oldest(one, EntryState::InProgress) >= OPEN_LONG * 100 { held }"),
