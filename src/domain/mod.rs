@@ -89,7 +89,9 @@ pub use terms::Terms;
 pub use time::{Span, StoreTime};
 pub use token_offset::{TOKEN_OFFSET_MAX, TOKEN_OFFSET_STEP_MAX, raise_token_offset};
 pub use unreadable::{UnreadableEntry, leaves_a_higher_one};
-pub use waiting::{Awaited, Sight, answered_after, answered_to_repeat, awaited, is_repeated, sight};
+pub use waiting::{
+    Awaited, Sight, answered_after, answered_to_repeat, awaited, failed_again, is_repeated, sight,
+};
 
 /// The highest token: it fits a JavaScript number.
 pub const TOKEN_MAX: i64 = (1 << 53) - 1;

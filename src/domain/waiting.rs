@@ -4,7 +4,7 @@
 
 use super::entry::{Claimant, Entry, State};
 use super::reply::{Answer, Reply, Verdict};
-use super::{Reason, Span, StoreTime};
+use super::{Reason, Rejection, Span, StoreTime};
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,13 @@ pub fn awaited(answer: &Answer, left: Span) -> Option<Awaited> {
 #[must_use]
 pub fn is_repeated(reason: Reason) -> bool {
     matches!(reason, Reason::Overloaded | Reason::OutcomeUnknown | Reason::StoreUnavailable)
+}
+
+/// The error of a call whose looks have failed one after the other: that nothing was changed is not known after a look of which it is
+/// not known.
+#[must_use]
+pub fn failed_again(before: Option<Rejection>, now: Rejection) -> Rejection {
+    before.filter(|before| before.reason == Reason::OutcomeUnknown).unwrap_or(now)
 }
 
 /// What an entry means to the calls that wait for its key.

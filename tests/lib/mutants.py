@@ -2757,6 +2757,12 @@ MUTANTS = [
     Mutant("IN98", "a repeat without a message is answered as an empty look", "ledger::inbox::look", [
         ("src/ledger/inbox/look.rs", "handed_out.choice.refused.get_or_insert_with(closed);", ""),
     ]),
+    Mutant("IN101", "a look that fails ends the wait of a call for messages", "inbox::waits", [
+        ("src/ledger/inbox/next.rs", "Err(refused) if !is_last && (!has_space || is_repeated(refused.reason)) => {", "Err(refused) if !is_last && !has_space => {"),
+    ]),
+    Mutant("IN102", "a wait whose handout is unknown ends as if nothing was changed", "interleavings", [
+        ("src/domain/waiting.rs", "before.filter(|before| before.reason == Reason::OutcomeUnknown).unwrap_or(now)", "before.filter(|before| before.reason == Reason::Overloaded).unwrap_or(now)"),
+    ]),
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(waits.micros());\n",
@@ -2991,6 +2997,7 @@ MUTANTS = [
     ]),
     Mutant("IN96", "a redriven message is never due", "proof::model::inbox", [
         ("src/domain/operate.rs", "    next.attempts = 0;\n    next.not_before = context.now;\n    next.effect_unknown |= entry.unsettled();", "    next.attempts = 0;\n    next.not_before = StoreTime::MAX;\n    next.effect_unknown |= entry.unsettled();"),
+    ]),
     # Schedules of the inbox.
     Mutant("IN83", "a message that is attached wakes no waiting call", "interleavings", [
         (INBOX_STORE, "                        if done {\n                            self.stored(&entry.key);\n", "                        if done {\n"),

@@ -9,7 +9,10 @@ use tokio::sync::oneshot;
 use super::line::{Line, Poll};
 use super::look::{LookJob, refused_without_messages};
 use crate::common::random;
-use crate::domain::{Claim, Claimant, HandOutBounds, Handed, NextAnswer, NextRequest, Rejection, Span};
+use crate::domain::{
+    Claim, Claimant, HandOutBounds, Handed, NextAnswer, NextRequest, Rejection, Span, failed_again,
+    is_repeated,
+};
 use crate::ledger::Ledger;
 use crate::ledger::refusals::lost;
 use crate::ledger::runtime::{call_clock, sleep_until, timeout_at};
@@ -81,7 +84,7 @@ impl Ledger {
         caller: &C,
     ) -> (Result<NextAnswer, Rejection>, WaitEnd) {
         let lines = &self.inner.inbox.lines;
-        let (mut last, mut looked_at) = (first, call_clock());
+        let (mut last, mut looked_at, mut failed) = (first, call_clock(), None);
         caller.rests();
         let leads = tokio::select! {
             biased;
@@ -94,7 +97,9 @@ impl Ledger {
         loop {
             let is_last = tokio::select! {
                 biased;
-                () = lines.drained() => return (Ok(repeated()), WaitEnd::Draining),
+                () = lines.drained() => {
+                    return (failed.map_or_else(|| Ok(repeated()), Err), WaitEnd::Draining);
+                }
                 () = sleep_until(ends.at) => true,
                 () = line.stirred.notified() => false,
                 () = sleep_until(poll.at) => false,
@@ -106,14 +111,23 @@ impl Ledger {
             }
             let is_fresh = now.saturating_duration_since(looked_at) <= FRESH;
             if is_last && is_fresh || ends.deadline.saturating_duration_since(now) < LEFT_MIN {
-                return (Ok(last.answer), WaitEnd::Over);
+                return (failed.map_or(Ok(last.answer), Err), WaitEnd::Over);
             }
-            if let Err(refused) = caller.judged().and_then(|()| caller.looks()) {
+            if let Err(refused) = caller.judged() {
                 return (Err(refused), WaitEnd::Refused);
             }
             looked_at = call_clock();
-            match self.look_for(request, line, ends).await {
-                Err(refused) => return (Err(refused), WaitEnd::Refused),
+            // A call that finds no space now is answered like a look that is refused.
+            let (looked, has_space) = match caller.looks() {
+                Ok(()) => (self.look_for(request, line, ends).await, true),
+                Err(refused) => (Err(refused), false),
+            };
+            match looked {
+                Err(refused) if !is_last && (!has_space || is_repeated(refused.reason)) => {
+                    poll.found_nothing(None, call_clock());
+                    failed = Some(failed_again(failed.take(), refused));
+                }
+                Err(refused) => return (Err(failed_again(failed, refused)), WaitEnd::Refused),
                 Ok(found) if !found.answer.messages.is_empty() => {
                     poll.found_some(call_clock());
                     return (Ok(found.answer), WaitEnd::Granted);
@@ -124,7 +138,7 @@ impl Ledger {
                     } else {
                         poll.found_nothing(found.due_after, call_clock());
                     }
-                    last = found;
+                    (last, failed) = (found, None);
                 }
             }
             if is_last {

@@ -13,7 +13,7 @@ use super::together::Together;
 use crate::common::random;
 use crate::domain::{
     Answer, Awaited, Command, Key, Rejection, Span, Submission, answered_after, answered_to_repeat, awaited,
-    is_repeated,
+    failed_again, is_repeated,
 };
 use crate::metrics::{Metrics, WaitEnd};
 
@@ -210,15 +210,15 @@ async fn wait(
             Err(refused) => {
                 drop(together);
                 if is_last {
-                    return over(Err(refused));
+                    return over(Err(failed_again(failed, refused)));
                 }
                 seated.looked(Looked::Failed, None);
-                failed = Some(refused);
+                failed = Some(failed_again(failed.take(), refused));
                 continue;
             }
         };
         looked_at = now;
-        match answer {
+        match answer.map_err(|refused| failed_again(failed.take(), refused)) {
             Err(refused) if is_repeated(refused.reason) && !is_last => {
                 seated.looked(Looked::Failed, None);
                 failed = Some(refused);

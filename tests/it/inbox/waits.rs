@@ -1,5 +1,6 @@
 //! Calls of ClaimNext that wait: what ends a wait, and how long it may be. docs/contract.md, section 15.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::identity::Guard;
@@ -10,8 +11,9 @@ use tonic::{Request, Status};
 
 use super::{handed, ids, inbox, next, seconds, server, server_with, stored};
 use crate::harness::details::{key, refusal};
+use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, Setup, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 use crate::identity::{People, by};
 use crate::waiting::{SOONER, ended, secs, until_waiting};
 
@@ -25,6 +27,7 @@ on_both_stores!(
     store_wakes_waiting_calls_before_their_next_poll,
     server_that_drains_lets_waiting_calls_go,
     credential_and_right_are_judged_at_each_look_for_messages,
+    look_that_fails_is_repeated_at_the_next_poll,
 );
 
 type Waiting = JoinHandle<Result<proto::ClaimNextResponse, Status>>;
@@ -240,5 +243,39 @@ async fn credential_and_right_are_judged_at_each_look_for_messages(kind: Kind) {
         });
     }
     assert_eq!(answered, ["UNAUTHENTICATED", "CONSUMER_NOT_ALLOWED", "1 messages"]);
+    server.stop().await;
+}
+
+/// A store that fails for a moment ends no wait. Where the last look fails, its error is the answer.
+async fn look_that_fails_is_repeated_at_the_next_poll(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let mut server = TestServer::on(at, Setup::default().with("c", inbox())).await;
+    for (fault, is_last, reason) in [
+        (Inject::Unavailable, false, None),
+        (Inject::LostRequest, false, None),
+        (Inject::Unavailable, true, Some("STORE_UNAVAILABLE")),
+        (Inject::LostRequest, true, Some("OUTCOME_UNKNOWN")),
+    ] {
+        let mut client = server.client.clone();
+        let request = proto::ClaimNextRequest { wait: secs(if is_last { 1 } else { 9 }), ..next(1) };
+        let waiting = tokio::spawn(async move { client.claim_next(request).await });
+        until_waiting(&server, 1).await;
+        plan.next(vec![fault; if is_last { 1_000 } else { 3 }]);
+        if !is_last {
+            while plan.has_faults() && !waiting.is_finished() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let id = format!("{fault:?}");
+            stored(&mut server, &id).await;
+        }
+        let answer = tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap().unwrap();
+        plan.clear();
+        let found = answer.as_ref().err().map(|status| refusal(status).reason);
+        assert_eq!(found.as_deref(), reason, "{fault:?}: {answer:?}");
+        let handed = answer.map(|answer| ids(&answer.into_inner()).len()).unwrap_or_default();
+        assert_eq!(handed, usize::from(!is_last), "{fault:?}");
+    }
     server.stop().await;
 }

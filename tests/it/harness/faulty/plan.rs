@@ -72,6 +72,11 @@ impl Plan {
         self.faults.lock().unwrap().extend(faults);
     }
 
+    /// Whether a write that will fail has not been sent yet.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.faults.lock().unwrap().is_empty()
+    }
+
     /// What was to fail, and has not been sent yet, does not fail.
     pub(crate) fn clear(&self) {
         self.faults.lock().unwrap().clear();
