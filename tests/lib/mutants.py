@@ -2011,7 +2011,7 @@ MUTANTS = [
         (SETTLE, "    next.unpinned = false;\n    let result_dropped", "    let result_dropped"),
     ]),
     Mutant("R34", "a possible effect lets the fingerprint go", "settle_table", [
-        (SETTLE, "&& !entry.effect_unknown && entry.checkpoint.is_empty()", "&& entry.checkpoint.is_empty()"),
+        (SETTLE, "\n        && !entry.effect_unknown\n        && entry.checkpoint.is_empty()", "\n        && entry.checkpoint.is_empty()"),
     ]),
     Mutant("R35", "the next grant keeps the unpinned fingerprint", "claims::unpin", [
         (CLAIM, "    if next.unpinned {\n        next.fingerprint = Bytes::new();\n", "    if next.unpinned {\n"),
@@ -3017,7 +3017,7 @@ MUTANTS = [
         (INBOX_JOBS, "(self.stores.is_empty() || !self.looked_last)", "(self.stores.is_empty() || !self.looked_last || !self.looks.is_empty())"),
     ]),
     Mutant("IN88", "a drain leaves the leader of the waiting calls waiting", "interleavings", [
-        (INBOX_NEXT, "                () = lines.drained() => return (Ok(repeated()), WaitEnd::Draining),\n                () = sleep_until(ends.at) => true,\n",
+        (INBOX_NEXT, "                () = lines.drained() => {\n                    return (failed.map_or_else(|| Ok(repeated()), Err), WaitEnd::Draining);\n                }\n                () = sleep_until(ends.at) => true,\n",
          "                () = sleep_until(ends.at) => true,\n"),
     ]),
     Mutant("IN89", "a handout whose outcome is unknown is refused as if nothing was changed", "interleavings", [
