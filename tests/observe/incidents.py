@@ -154,8 +154,9 @@ INCIDENTS = [
         (1, "1 refunds PARKED", "invoices")),
     Incident(
         "a worker hangs with messages under a lease of 15 min", "shipping-labels", holder_hangs,
-        [Look("entries summary", ["claims are held on messages that are up to 8m old: shipping-labels 3 entries list --state IN_PROGRESS"]),
-         Look("entries list --state IN_PROGRESS", ["entries get shipping-labels shop label-1", "label-1", "label-2", "label-3", "labels-5c8d/2"]),
+        [Look("entries summary", ["claims are held on messages that are up to 8m old: shipping-labels 3 entries list --state IN_PROGRESS --older-than 5m"]),
+         Look("entries list --state IN_PROGRESS --older-than 5m",
+              ["entries get shipping-labels shop label-1", "label-1", "label-2", "label-3", "labels-5c8d/2"]),
          Look("entries get shipping-labels shop label-1",
               ["held by labels-5c8d/2 since 8m, last renewed never, lease ends in ", "if its holder is gone",
                "entries redrive shipping-labels shop label-1 --force --reason WHY"])],

@@ -98,7 +98,7 @@ fn worth_a_look(consumers: &[ConsumerSummary]) -> Vec<Need> {
             style: TextStyle::Plain,
             text: format!("claims are held on messages that are up to {age} old"),
             whose: of(consumers, open),
-            command: "entries list --state IN_PROGRESS".into(),
+            command: format!("entries list --state IN_PROGRESS --older-than {}m", OPEN_LONG / 60).into(),
         });
     }
     // Workers take the stored messages of an inbox; all others wait for a delivery.

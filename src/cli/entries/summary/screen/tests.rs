@@ -99,8 +99,7 @@ fn summary_shows_what_is_worth_a_look_below_what_needs_a_person() {
     let aged = |state, count, seconds| StateSummary { oldest_age: age(seconds), ..of(state, count) };
     let inbox = Some(InboxSummary { due: 2, ..InboxSummary::default() });
     let stored = ConsumerSummary { inbox, ..one("mail", vec![of(EntryState::Received, 2)]) };
-    let held =
-        "  claims are held on messages that are up to 8m old: labels 3 (entries list --state IN_PROGRESS)";
+    let held = "  claims are held on messages that are up to 8m old: labels 3 (entries list --state IN_PROGRESS --older-than 5m)";
     let waits = "  redriven or resolved messages wait until they are delivered again: invoices 120 (entries list --state RECEIVED)";
     for (consumers, looks) in [
         (vec![one("labels", vec![aged(EntryState::InProgress, 3, 299)])], &[][..]),
