@@ -152,6 +152,19 @@ mod tests {
 
     const SECOND: Span = Span::from_secs(1);
 
+    #[test]
+    fn unknown_outcome_stays_over_later_refusals() {
+        for (before, now, expected) in [
+            (None, Reason::StoreUnavailable, Reason::StoreUnavailable),
+            (Some(Reason::StoreUnavailable), Reason::Overloaded, Reason::Overloaded),
+            (Some(Reason::StoreUnavailable), Reason::OutcomeUnknown, Reason::OutcomeUnknown),
+            (Some(Reason::OutcomeUnknown), Reason::StoreUnavailable, Reason::OutcomeUnknown),
+        ] {
+            let before = before.map(|reason| Rejection::new(reason, "before"));
+            assert_eq!(failed_again(before, Rejection::new(now, "now")).reason, expected, "{now:?}");
+        }
+    }
+
     fn in_progress(retry_after: Span) -> Answer {
         let (owner, lease) = (String::new(), retry_after - SECOND);
         Ok(Reply::Verdict(Verdict::InProgress { owner, attempt: 1, lease, retry_after }))
