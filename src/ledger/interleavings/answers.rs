@@ -1,7 +1,7 @@
 //! What answers say, and whether the store shows it.
 
+use super::calls::NumberedCall;
 use super::disk::{Inner, marks};
-use super::world::NumberedCall;
 use crate::domain::{Answer, ClosedBy, Command, Entry, Reason, Reply, Settle, State, Verdict};
 
 /// Checks that no answer has an error which is impossible while the store is healthy and the queue is open.

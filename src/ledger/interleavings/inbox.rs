@@ -7,7 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::disk::{Disk, Inner, not_applied};
-use super::messages::{RowLocks, number_of};
+use super::inbox_rows::RowLocks;
+use super::messages::number_of;
 use super::runtime::wander;
 use super::session::{DiskSession, won};
 use super::tally::EventCounts;

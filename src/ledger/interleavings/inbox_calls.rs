@@ -96,7 +96,7 @@ pub(super) fn token_of(handed: &Handed) -> i64 {
     token
 }
 
-/// What is handed out was stored, is held by this claim, and is of the one handout that this claim ever has.
+/// Checks what was handed out: each message was stored, is held by this claim, and belongs to the only handout of this claim.
 fn check_handed_out(inner: &Inner, call: &NumberedNext, messages: &[Handed]) {
     let mut keys = HashSet::new();
     assert!(messages.len() <= call.wanted, "{} messages for {call:?}", messages.len());

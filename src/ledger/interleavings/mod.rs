@@ -7,10 +7,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+mod calls;
 mod disk;
 mod holds;
 mod inbox;
 mod inbox_calls;
+mod inbox_rows;
 mod inbox_troubles;
 mod inboxes;
 mod messages;

@@ -8,10 +8,11 @@ use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 
 use super::answers::{assert_calm, reason, token, word};
+use super::calls::NumberedCall;
 use super::disk::{Manners, WELL};
 use super::explore;
 use super::runtime::wander;
-use super::world::{NumberedCall, World, key};
+use super::world::{World, key};
 use crate::domain::{Answer, Key, Reason};
 
 /// Submits as a separate task.

@@ -14,12 +14,12 @@ use shuttle::rand::{Rng as _, thread_rng};
 use uuid::Uuid;
 
 use super::answers::{assert_calm, happened, reason, word};
+use super::calls::NumberedCall;
 use super::disk::{Disk, Manners, POISON};
 use super::session::DiskStore;
 use super::tally::EventCounts;
 use crate::domain::{
     Answer, Claim, Claimant, Command, Entry, FailureKind, Key, Policy, Reason, Rejection, Settle, Span,
-    Submission,
 };
 use crate::ledger::{InForce, InboxOptions, Ledger, LedgerOptions, Policies, PurgeOptions, WaitBounds};
 use crate::metrics::Metrics;
@@ -37,20 +37,6 @@ pub(super) struct World {
     pub(super) refused: Arc<Mutex<HashSet<u64>>>,
     /// The keys whose Store was acknowledged.
     pub(super) acknowledged: Arc<Mutex<HashSet<Key>>>,
-}
-
-/// A command with a number, which the store finds in what it writes.
-#[derive(Clone, Debug)]
-pub(super) struct NumberedCall {
-    pub(super) number: u64,
-    pub(super) key: Key,
-    pub(super) command: Command,
-}
-
-impl NumberedCall {
-    fn submission(&self) -> Submission {
-        Submission::new(self.key.clone(), self.command.clone())
-    }
 }
 
 /// The consumers. Most calls are of the first one.
