@@ -114,7 +114,7 @@ def row(cluster, name, found):
 
 
 def erased(cluster):
-    """Waits until the completed messages are erased: the statements of a row are those of its own messages, and of no earlier ones."""
+    """Waits until the completed messages are erased: so that a row counts only the statements of its messages."""
     until = time.monotonic() + ERASED_WITHIN
     while cluster.ask(DATABASE, UNERASED) != "0":
         if time.monotonic() > until:
