@@ -181,7 +181,8 @@ async fn deaf(edge: &Edge, batch: &proto::BatchClaimRequest, window: u32) -> boo
             _ = calls.join_all() => {}
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), over).await.is_ok()
+    // A busy machine takes longer than the stall: it prepares answers of 330 MB.
+    tokio::time::timeout(Duration::from_secs(90), over).await.is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

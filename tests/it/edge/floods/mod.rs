@@ -16,6 +16,7 @@ mod tenants;
 
 use std::future::Future;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,10 +26,10 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 use super::Edge;
-use crate::harness::details::{acquired, claim};
+use crate::harness::details::{acquired, claim, refusal};
 use crate::identity::by;
 use crate::proof::run::Run;
 
@@ -37,8 +38,12 @@ const SMALL: u64 = 300;
 const CALM: Duration = Duration::from_secs(2);
 /// From one call of the healthy client to the next: a hundred a second.
 const PACE: Duration = Duration::from_millis(10);
+/// From a refusal of the healthy client to its next try.
+const REPEATED_AFTER: Duration = Duration::from_millis(500);
 /// How many calls of the healthy client may be under way: ten seconds of them.
 const UNDER_WAY_MAX: usize = 1_000;
+/// A consumer with so many commands in the queue, and no more, is never refused because others fill it: docs/configuration.md.
+const RESERVED: usize = 16;
 /// From one connection of a flood to the next.
 const OPENED_EVERY: Duration = Duration::from_millis(1);
 /// What a server without a flood has in memory at most, as docs/configuration.md says.
@@ -82,6 +87,7 @@ impl Healthy {
     async fn call(self, name: &'static str, end: &OnceLock<Instant>) -> Vec<Duration> {
         let client = LedgerServiceClient::new(self.way.connect().await.unwrap());
         let (mut took, mut calls, mut pace) = (Vec::new(), JoinSet::new(), tokio::time::interval(PACE));
+        let (this, under_way) = (Arc::new(self), Arc::new(AtomicUsize::new(0)));
         for number in 0.. {
             // An instant that was missed comes at once.
             let at = pace.tick().await.into_std();
@@ -92,21 +98,43 @@ impl Healthy {
                 took.push(answered.unwrap());
             }
             assert!(calls.len() < UNDER_WAY_MAX, "{name}: {UNDER_WAY_MAX} calls wait for their answers");
-            let request = claim("healthy", &format!("{name} {number}"));
-            let request = match self.tokens.get(number % self.tokens.len().max(1)) {
-                Some(token) => by(token, request),
-                None => tonic::Request::new(request),
-            };
-            let mut client = client.clone();
+            let (this, client, under_way) = (Arc::clone(&this), client.clone(), Arc::clone(&under_way));
             calls.spawn(async move {
-                let answer = client.claim(request).await;
-                acquired(&answer.unwrap_or_else(|status| panic!("{name}: {status:?}")).into_inner());
+                under_way.fetch_add(1, Ordering::Relaxed);
+                this.answered(client, name, number, &under_way).await;
+                under_way.fetch_sub(1, Ordering::Relaxed);
                 at.elapsed()
             });
         }
         took.extend(calls.join_all().await);
         took.sort_unstable();
         took
+    }
+
+    /// One call until it is answered. Where the machine was busy, and more calls of this client wait than have places reserved, it
+    /// repeats a refused one, as clients do.
+    async fn answered(
+        &self,
+        mut client: LedgerServiceClient<Channel>,
+        name: &str,
+        number: usize,
+        under_way: &AtomicUsize,
+    ) {
+        loop {
+            let request = claim("healthy", &format!("{name} {number}"));
+            let request = match self.tokens.get(number % self.tokens.len().max(1)) {
+                Some(token) => by(token, request),
+                None => tonic::Request::new(request),
+            };
+            match client.claim(request).await {
+                Ok(answer) => return drop(acquired(&answer.into_inner())),
+                Err(status) => {
+                    let reserved = under_way.load(Ordering::Relaxed) <= RESERVED;
+                    assert!(!reserved && refusal(&status).reason == "OVERLOADED", "{name}: {status:?}");
+                }
+            }
+            tokio::time::sleep(REPEATED_AFTER).await;
+        }
     }
 }
 
