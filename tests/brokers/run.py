@@ -23,10 +23,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from typing import NamedTuple
 
-from faults import HERE, ROOT, Run, one
+from bugs import all_bugs, language_of, misfits, seed
+from faults import ROOT, Run, one
 from languages import Consumer, build, consumers, package_of, plain
 from one_topic import OneTopic
 from rolling import Rolling
@@ -75,10 +75,12 @@ def chosen(options: argparse.Namespace) -> list[Chosen]:
 
 def bugs(binary: str, options: argparse.Namespace) -> bool:
     """Seeds each bug into a copy of the package; true where each was seen."""
+    if found := misfits():
+        sys.exit("\n".join(found))
     unseen = []
     known = consumers()
-    for bug in tomllib.loads((HERE / "bugs.toml").read_text(encoding="utf-8"))["bug"]:
-        language, broker, kind = bug.get("consumer", "python"), bug["broker"], bug.get("run", "")
+    for bug in all_bugs():
+        language, broker, kind = language_of(bug), bug["broker"], bug.get("run", "")
         if broker not in (options.broker or BROKERS) or language not in (options.consumer or [language]):
             continue
         if options.kind and kind != options.kind:
@@ -87,11 +89,7 @@ def bugs(binary: str, options: argparse.Namespace) -> bool:
             package = pathlib.Path(folder, "package")
             left_out = shutil.ignore_patterns("build", "dist", "node_modules", "target")
             shutil.copytree(package_of(language), package, ignore=left_out)
-            file = package / bug["file"]
-            text = file.read_text(encoding="utf-8")
-            if text.count(bug["from"]) != 1:
-                raise SystemExit(f"{bug['bug']}: {bug['file']} has its place {text.count(bug['from'])} times, not once")
-            file.write_text(text.replace(bug["from"], bug["to"]), encoding="utf-8")
+            seed(bug, package)
             print(f"{broker}, {language}: {bug['bug']}", flush=True)
             build(language, package)
             run = [known[language, broker]._replace(package=package)]

@@ -116,6 +116,8 @@ step_copies() { tests/prove mutants --build --rotate 3; }
 step_bugs() {
     python3 -m unittest discover --quiet -s tests/lib -p rule_test.py
     tests/prove mutants --compile --most
+    need_venv
+    python tests/brokers/bugs.py
 }
 
 step_wire() {
