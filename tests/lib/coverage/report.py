@@ -111,6 +111,8 @@ def main():
     print(f"{'room':<14}{'lines':>8}{'taken':>10}{'branches':>10}{'taken':>10}")
     everything = Counts()
     for name, counts in sorted(rooms.items()):
+        if not counts.lines[0]:
+            continue
         print(f"{name:<14}{counts.lines[0]:>8}{counts.percent('lines'):>10}{counts.branches[0]:>10}{counts.percent('branches'):>10}")
         for which in ("lines", "branches"):
             both = getattr(everything, which)
