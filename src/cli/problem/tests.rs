@@ -34,7 +34,7 @@ fn refusal_has_its_exit_code_and_next_step() {
         assert_eq!((problem.exit, problem.reason), (exit, Some(reason)));
         match next {
             Some(says) => {
-                assert!(problem.next.as_deref().is_some_and(|next| next.contains(says)), "{problem:?}")
+                assert!(problem.next.as_deref().is_some_and(|next| next.contains(says)), "{problem:?}");
             }
             None => assert_eq!(problem.next, None, "{reason:?}"),
         }
@@ -46,7 +46,6 @@ fn rejected_entry_names_each_field() {
     let violation = |field: &str, description: &str| proto::FieldViolation {
         field: field.into(),
         description: description.into(),
-        ..Default::default()
     };
     let refused = proto::Rejected {
         reason: ErrorReason::InvalidField.into(),
