@@ -64,3 +64,53 @@ pub(super) fn goes_on(call: CallKind, reason: ErrorReason) -> bool {
     );
     passes || call == CallKind::Release && of_another(reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::problem::tests::status;
+    use crate::proto;
+
+    #[test]
+    fn answers_that_a_ledger_must_never_give_are_wrong_and_transient_refusals_are_not() {
+        use ErrorReason::{
+            ClaimClosed, EntryNotFound, InvalidField, LeaseLost, Overloaded, QuotaExceeded, StoreUnavailable,
+            TokenFromFuture,
+        };
+        // The reason; whether it is wrong for a Complete or Renew; whether the load continues, also after a Release.
+        for (reason, wrong, continues, after_release) in [
+            (LeaseLost, true, false, true),
+            (ClaimClosed, true, false, true),
+            (EntryNotFound, true, false, true),
+            (TokenFromFuture, true, false, true),
+            (Overloaded, false, true, true),
+            (QuotaExceeded, false, true, true),
+            (StoreUnavailable, false, true, true),
+            (InvalidField, false, false, false),
+        ] {
+            let status = status(reason, &[]);
+            for call in [CallKind::Complete, CallKind::Renew] {
+                assert_eq!(is_wrong(call, &status), wrong, "{call:?} {reason:?}");
+                assert_eq!(goes_on(call, reason), continues, "{call:?} {reason:?}");
+            }
+            // Another caller may hold a hot key after its lease.
+            assert!(!is_wrong(CallKind::Release, &status), "{reason:?}");
+            assert_eq!(goes_on(CallKind::Release, reason), after_release, "{reason:?}");
+        }
+        // A proxy or the connection failed: the ledger said nothing.
+        assert!(!is_wrong(CallKind::Complete, &Status::unavailable("")));
+    }
+
+    #[test]
+    fn verdicts_have_the_words_of_the_contract() {
+        for (shown, word) in [
+            (Verdict::Acquired(proto::Acquired::default()), "acquired"),
+            (Verdict::InProgress(proto::InProgress::default()), "in_progress"),
+            (Verdict::Backoff(proto::Backoff::default()), "backoff"),
+            (Verdict::OutsideWindow(proto::OutsideWindow::default()), "outside_window"),
+            (Verdict::FingerprintMismatch(proto::FingerprintMismatch::default()), "fingerprint_mismatch"),
+        ] {
+            assert_eq!(verdict(&shown), word);
+        }
+    }
+}

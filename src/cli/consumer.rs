@@ -35,3 +35,18 @@ pub(super) fn refused(status: &tonic::Status, consumer: &str) -> Problem {
     }
     problem
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::problem::tests::status;
+
+    #[test]
+    fn list_of_all_consumers_without_the_right_asks_for_one() {
+        let next = |consumer| {
+            refused(&status(proto::ErrorReason::ConsumerNotAllowed, &[]), consumer).next.unwrap_or_default()
+        };
+        assert!(next("").contains("name one with --consumer"), "{}", next(""));
+        assert!(next("c").contains("ask who hands out the tokens"), "{}", next("c"));
+    }
+}

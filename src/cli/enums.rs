@@ -15,17 +15,6 @@ macro_rules! words {
                 $(#[value(name = $word, alias = concat!($prefix, $word))] $variant),*
             }
 
-            impl<'de> serde::Deserialize<'de> for $name {
-                /// In any case, as on the command line.
-                fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
-                    let text = String::deserialize(from)?;
-                    <$name as ValueEnum>::from_str(&text, true).map_err(|_| {
-                        let words = [$($word),*].join(", ");
-                        serde::de::Error::custom(format!("{text:?} is none of {words}"))
-                    })
-                }
-            }
-
             impl From<$name> for proto::$message {
                 fn from(word: $name) -> proto::$message {
                     match word { $($name::$variant => proto::$message::$variant),* }
@@ -95,5 +84,42 @@ pub(super) fn style(number: i32, expired: bool) -> TextStyle {
         Ok(proto::EntryState::InProgress) if expired => TextStyle::Doubtful,
         Ok(proto::EntryState::InProgress | proto::EntryState::Received | proto::EntryState::Unspecified)
         | Err(_) => TextStyle::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enum_words_are_shown_without_prefix_and_unknown_numbers_in_brackets() {
+        for (shown, word) in [
+            (state(proto::EntryState::FailedRetryable.into()), "FAILED_RETRYABLE"),
+            (state(0), "-"),
+            (state(99), "(99)"),
+            (advice(99), "(99)"),
+            (cause(99), "(99)"),
+            (closed_by(0), "open"),
+            (closed_by(99), "(99)"),
+        ] {
+            assert_eq!(shown, word);
+        }
+    }
+
+    #[test]
+    fn states_that_may_need_a_person_have_a_colour() {
+        use proto::EntryState::{Completed, FailedRetryable, FailedTerminal, InProgress, Parked, Received};
+        for (state, expired, expected) in [
+            (Completed, false, TextStyle::Good),
+            (Parked, false, TextStyle::Bad),
+            (FailedTerminal, false, TextStyle::Bad),
+            (FailedRetryable, false, TextStyle::Doubtful),
+            (InProgress, true, TextStyle::Doubtful),
+            (InProgress, false, TextStyle::Plain),
+            (Received, false, TextStyle::Plain),
+        ] {
+            assert_eq!(style(state.into(), expired), expected, "{state:?} {expired}");
+        }
+        assert_eq!(style(99, false), TextStyle::Plain);
     }
 }

@@ -291,3 +291,6 @@ fn hint(reason: ErrorReason) -> Option<&'static str> {
         | ErrorReason::LeaseLost => return None,
     })
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -192,3 +192,29 @@ fn problem(status: &tonic::Status, request: &proto::RaiseTokenOffsetRequest) -> 
     }
     problem
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::problem::tests::status;
+
+    #[test]
+    fn raise_with_an_unknown_outcome_is_repeated_with_its_id_and_offset() {
+        let request = proto::RaiseTokenOffsetRequest {
+            request_id: "r 1".into(),
+            expected_token_offset: Some(Duration { seconds: 90, nanos: 0 }),
+            ..Default::default()
+        };
+        let repeat = "it may have been done: repeat the same command with --request-id 'r 1' --expected-offset '1m 30s'";
+        for (status, next) in [
+            (tonic::Status::unavailable(""), repeat),
+            (status(proto::ErrorReason::OutcomeUnknown, &[]), repeat),
+            (
+                status(proto::ErrorReason::VersionMismatch, &[]),
+                "another operator raised it: look again with `tokens show`, then decide again",
+            ),
+        ] {
+            assert_eq!(problem(&status, &request).next.as_deref(), Some(next));
+        }
+    }
+}

@@ -31,3 +31,54 @@ fn again(error: io::Error) -> io::Result<()> {
     }
     if [ErrorKind::Interrupted, ErrorKind::WouldBlock].contains(&kind) { Ok(()) } else { Err(error) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// A writer that answers each call with the next of these.
+    struct Pipe {
+        answers: VecDeque<Result<usize, ErrorKind>>,
+        written: Vec<u8>,
+    }
+
+    impl Pipe {
+        fn next(&mut self) -> io::Result<usize> {
+            self.answers.pop_front().expect("no further call").map_err(Into::into)
+        }
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = self.next()?;
+            self.written.extend(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.next().map(|_| ())
+        }
+    }
+
+    #[test]
+    fn write_waits_for_its_reader_and_loses_nothing() {
+        use ErrorKind::{BrokenPipe, Interrupted, WouldBlock, WriteZero};
+        for (answers, ended, unwritten) in [
+            (&[Ok(5), Ok(0)][..], Ok(()), ""),
+            (&[Ok(2), Err(WouldBlock), Ok(2), Err(Interrupted), Ok(1), Ok(0)], Ok(()), ""),
+            (&[Ok(5), Err(WouldBlock), Err(Interrupted), Ok(0)], Ok(()), ""),
+            (&[Ok(2), Err(BrokenPipe)], Err(BrokenPipe), "llo"),
+            (&[Ok(4), Ok(0)], Err(WriteZero), "o"),
+            (&[Ok(5), Err(BrokenPipe)], Err(BrokenPipe), ""),
+        ] {
+            let mut pipe = Pipe { answers: answers.iter().copied().collect(), written: Vec::new() };
+            let mut bytes = &b"hello"[..];
+            let done = write_all(&mut pipe, &mut bytes).map_err(|error| error.kind());
+            assert_eq!((done, bytes), (ended, unwritten.as_bytes()), "{answers:?}");
+            assert_eq!([&pipe.written, bytes].concat(), b"hello", "{answers:?}");
+            assert!(pipe.answers.is_empty(), "{answers:?}");
+        }
+    }
+}

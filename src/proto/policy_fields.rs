@@ -85,3 +85,16 @@ fn word(value: i32, known: Option<&'static str>, prefix: &str) -> String {
         Some(word) => word.trim_start_matches(prefix).to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_of_a_newer_server_is_shown_by_its_number() {
+        let policy = Policy { on_expiry: 99, ..Policy::default() };
+        let stated: Vec<_> =
+            policy_fields(&policy).into_iter().filter(|(_, text)| !text.is_empty()).collect();
+        assert_eq!(stated, [("on_expiry", "99".to_owned())]);
+    }
+}

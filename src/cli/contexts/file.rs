@@ -174,6 +174,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&place.path).unwrap(), text);
         place.change(|text, stands| Ok((format!("# x\n{text}"), stands.clone(), ()))).unwrap();
         assert_eq!(fs::read_to_string(&place.path).unwrap(), format!("# x\n{text}"));
+        let inode = || std::os::unix::fs::MetadataExt::ino(&fs::metadata(&place.path).unwrap());
+        let before = inode();
+        place.change(|text, stands| Ok((text.to_owned(), stands.clone(), ()))).unwrap();
+        assert_eq!(inode(), before, "a change of nothing writes nothing");
         let left = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, 1, "no temporary file stays");
     }

@@ -100,3 +100,28 @@ fn shown(response: &LookupResponse, is_of_run: bool) -> Table {
     put_text("retry after", &response.retry_after.as_ref().map(exact).unwrap_or_default());
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::output::Output;
+    use crate::proto::{Backoff, Failed};
+
+    #[test]
+    fn lookup_shows_why_a_message_is_not_done() {
+        let omitted = Completed { result_omitted: true, ..Completed::default() };
+        let expired = Completed { result_expired: true, ..Completed::default() };
+        let failed = Failed { error: "no\x1b such".into(), ..Failed::default() };
+        let backoff = Backoff { last_error: "answered 502".into(), ..Backoff::default() };
+        for (state, found, says) in [
+            (EntryState::Completed, Found::Completed(omitted), "omitted: the answer had no room for it"),
+            (EntryState::Completed, Found::Completed(expired), "0 bytes (expired)"),
+            (EntryState::FailedTerminal, Found::Failed(failed), "no\u{fffd} such"),
+            (EntryState::FailedRetryable, Found::Backoff(backoff), "answered 502"),
+        ] {
+            let response = LookupResponse { state: state.into(), found: Some(found), ..Default::default() };
+            let shown = shown(&response, false).lines(Output::plain());
+            assert!(shown.iter().any(|line| line.ends_with(&format!("  {says}"))), "{says}: {shown:?}");
+        }
+    }
+}

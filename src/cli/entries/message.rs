@@ -88,3 +88,21 @@ fn readable(bytes: &[u8]) -> String {
         Err(_) => format!("{}, not text; `--payload` writes the payload", count()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_that_is_long_or_not_text_is_not_shown() {
+        let long = vec![b'x'; SHOWN_MAX + 1];
+        for (bytes, shown) in [
+            (&b"a\x1b payload"[..], "a\u{fffd} payload".to_owned()),
+            (&long[1..], "x".repeat(SHOWN_MAX)),
+            (&long, format!("{} bytes; `--payload` writes the payload", SHOWN_MAX + 1)),
+            (&[0xff], "1 byte, not text; `--payload` writes the payload".to_owned()),
+        ] {
+            assert_eq!(readable(bytes), shown);
+        }
+    }
+}

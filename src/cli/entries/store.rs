@@ -63,7 +63,7 @@ impl StoreMessage {
             let (mut ledger, request) = (ledger.clone(), client.request(request.clone()));
             async move { ledger.store(request).await }
         };
-        let answer = retry::until_known(call).await.map_err(|status| Problem::of(&status))?.answer;
+        let answer = retry::until_known(call).await.map_err(|status| problem(&status))?.answer;
         if client.output.json() {
             client.output.message("StoreResponse", &answer)?;
         } else {
@@ -82,6 +82,13 @@ impl StoreMessage {
         read.map_err(|error| Problem::usage(format!("{}: {error}", clean(&self.file))))?;
         Ok(payload)
     }
+}
+
+const UNKNOWN: &str = "it may have been stored: repeat the same command, which stores a message once";
+
+fn problem(status: &tonic::Status) -> Problem {
+    let problem = Problem::of(status);
+    if retry::unknown(status) { problem.next(UNKNOWN) } else { problem }
 }
 
 fn shown(answer: &StoreResponse) -> String {
@@ -113,7 +120,22 @@ fn shown(answer: &StoreResponse) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{AlreadyStored, EntryState, Failed, Stored};
+    use crate::cli::problem::tests::status;
+    use crate::proto::{
+        AlreadyStored, EntryState, ErrorReason, Failed, OutsideWindow, StoreCompleted, Stored,
+    };
+
+    #[test]
+    fn store_with_an_unknown_outcome_does_not_say_that_nothing_was_changed() {
+        for (status, next) in [
+            (tonic::Status::deadline_exceeded(""), UNKNOWN),
+            (status(ErrorReason::DeadlineExceeded, &[]), UNKNOWN),
+            (status(ErrorReason::OutcomeUnknown, &[]), UNKNOWN),
+            (status(ErrorReason::InboxOff, &[]), "switch the inbox on with `policy set --inbox`"),
+        ] {
+            assert_eq!(problem(&status).next.as_deref(), Some(next), "{status:?}");
+        }
+    }
 
     #[test]
     fn verdicts_say_whether_the_message_is_stored() {
@@ -127,6 +149,11 @@ mod tests {
             (
                 Some(Verdict::Failed(Failed { error: "no\x1b such".into(), ..Failed::default() })),
                 "not stored: it was given up: no\u{fffd} such",
+            ),
+            (Some(Verdict::Completed(StoreCompleted::default())), "not stored: it is completed"),
+            (
+                Some(Verdict::OutsideWindow(OutsideWindow::default())),
+                "not stored: the message is older than what the ledger remembers",
             ),
             (None, "not stored: an answer that this program does not know"),
         ] {

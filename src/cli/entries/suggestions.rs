@@ -249,4 +249,19 @@ mod tests {
         let expected = "ledger entries redrive --reason WHY -- c s \"--yes it's\"";
         assert_eq!(steps("ledger", &parked)[0].0, expected);
     }
+
+    #[test]
+    fn entry_of_a_replay_run_is_changed_in_its_run() {
+        let mut parked = entry(EntryState::Parked, &ALL);
+        parked.key.as_mut().unwrap().replay_run = "view 9".into();
+        assert_eq!(
+            steps("ledger", &parked)[0].0,
+            "ledger entries redrive c s 1 --replay-run 'view 9' --reason WHY"
+        );
+        parked.key.as_mut().unwrap().id = "-1".into();
+        assert_eq!(
+            steps("ledger", &parked)[0].0,
+            "ledger entries redrive --replay-run 'view 9' --reason WHY -- c s -1"
+        );
+    }
 }

@@ -173,6 +173,7 @@ mod tests {
         ] {
             assert_eq!(at(text).unwrap(), "2026-05-28T20:26:40Z", "{text}");
         }
+        assert_eq!(at("  ").unwrap(), "", "a blank one is absent");
         assert_eq!(at("1780000000123").unwrap(), "2026-05-28T20:26:40.123Z");
         for text in ["yesterday", "2026-05-28", "2026-05-28T20:26:40", "2026-13-28T20:26:40Z"] {
             assert!(at(text).is_err(), "{text}");

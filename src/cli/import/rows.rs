@@ -331,4 +331,26 @@ mod tests {
         assert_eq!((found[0].as_str(), found.len()), ("1 1", 2));
         assert!(found[1].starts_with("!! line 2"), "{found:?}");
     }
+
+    #[test]
+    fn form_follows_the_flag_then_the_extension() {
+        for (named, file, expected) in [
+            (None, "rows.csv", Some(Format::Csv)),
+            (None, "rows.JSONL", Some(Format::Jsonl)),
+            (None, "rows.ndjson", Some(Format::Jsonl)),
+            (Some(Format::Jsonl), "rows.csv", Some(Format::Jsonl)),
+            (None, "rows.json", None),
+            (None, "-", None),
+        ] {
+            assert_eq!(Format::of(named, file).ok(), expected, "{named:?} {file}");
+        }
+    }
+
+    #[test]
+    fn row_that_fits_into_no_request_is_bad_alone() {
+        let row = |id: u8, bytes| format!("{{\"id\": \"{id}\", \"result\": \"{}\"}}\n", "x".repeat(bytes));
+        let text = [row(1, chunk::BYTES_MAX), row(2, chunk::BYTES_MAX - 100), row(3, 1)].concat();
+        let found = read(Format::Jsonl, &text, 1);
+        assert_eq!(found, ["1! the row is larger than 1000000 bytes", "2 2", "3 3"]);
+    }
 }

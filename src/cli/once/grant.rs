@@ -125,3 +125,45 @@ fn refused(status: &Status) -> ClaimOutcome {
     };
     ClaimOutcome::Over { code, result: Bytes::new(), note: Some(Problem::of(status).text) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::problem::tests::status;
+    use crate::proto::Failed;
+
+    #[test]
+    fn message_that_failed_for_good_is_not_run_and_says_why() {
+        let failed = Failed { error: "no\x1b such account".into(), ..Failed::default() };
+        let answer = ClaimResponse {
+            advice: Advice::DeadLetter.into(),
+            verdict: Some(Verdict::Failed(failed)),
+            ..ClaimResponse::default()
+        };
+        let Ok(ClaimOutcome::Over { code, note, .. }) = not_granted(&answer) else {
+            panic!("it may not run")
+        };
+        let says = "failed for good: no\u{fffd} such account";
+        assert_eq!((code, note.as_deref()), (DEAD_LETTER, Some(says)));
+    }
+
+    #[test]
+    fn refused_claim_exits_by_its_advice() {
+        for (reason, advice, exit) in [
+            (ErrorReason::TooLarge, "DEAD_LETTER", DEAD_LETTER),
+            (ErrorReason::KeyCollision, "DEAD_LETTER", DEAD_LETTER),
+            (ErrorReason::Overloaded, "RETRY_LATER", LATER),
+            // The caller has named a wrong field: its message is not at fault.
+            (ErrorReason::InvalidField, "DEAD_LETTER", USAGE),
+        ] {
+            let ClaimOutcome::Over { code, .. } = refused(&status(reason, &[("advice", advice)])) else {
+                panic!("it may not run")
+            };
+            assert_eq!(code, exit, "{reason:?} {advice}");
+        }
+        let ClaimOutcome::Over { code, .. } = refused(&Status::unavailable("")) else {
+            panic!("it may not run")
+        };
+        assert_eq!(code, LATER);
+    }
+}

@@ -188,4 +188,19 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn policy_file_is_bounded() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let policy = "consumers: {c: {lease: 1m}}\n";
+        for (bytes, says) in [(BYTES_MAX, None), (BYTES_MAX + 1, Some(": is longer than 4194304 bytes"))] {
+            let comment = "#".repeat(usize::try_from(bytes).unwrap() - policy.len());
+            std::fs::write(file.path(), format!("{policy}{comment}")).unwrap();
+            match (read(file.path()), says) {
+                (Ok(policies), None) => assert!(policies.contains_key("c")),
+                (Err(problem), Some(says)) => assert!(problem.text.ends_with(says), "{problem:?}"),
+                (read, _) => panic!("{bytes}: {:?}", read.map(|policies| policies.len())),
+            }
+        }
+    }
 }

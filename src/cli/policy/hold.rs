@@ -206,6 +206,7 @@ fn next(output: Output, program: &str, holds: &[proto::Hold]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::problem::tests::status;
     use crate::cli::screens::{NOW, before, check};
 
     fn hold(prefix: &str, reason: &str) -> proto::Hold {
@@ -234,6 +235,18 @@ mod tests {
         ] {
             let shown = next(Output::plain(), "ledger", holds);
             assert!(shown.last().is_some_and(|line| line.starts_with(says)), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn hold_with_an_unknown_outcome_is_repeated_with_its_id() {
+        let repeat = "it may have been done: repeat the same command with --request-id 'h 1'";
+        for (status, next) in [
+            (tonic::Status::deadline_exceeded(""), repeat),
+            (status(proto::ErrorReason::OutcomeUnknown, &[]), repeat),
+            (status(proto::ErrorReason::StateNotAllowed, &[]), "`policy holds` shows the holds in force"),
+        ] {
+            assert_eq!(problem(&status, "h 1").next.as_deref(), Some(next));
         }
     }
 }

@@ -240,4 +240,22 @@ mod tests {
             "{text}"
         );
     }
+
+    #[test]
+    fn accepted_risk_names_the_refusal_that_would_avoid_it() {
+        for (mode, suggested) in
+            [("", true), (", occurred_at: OPTIONAL", true), (", occurred_at: REQUIRE", false)]
+        {
+            let yaml =
+                format!("{{max_redelivery_window: 14d, retention: 7d, accepted_risk: newsletter{mode}}}");
+            let fields: PolicyArgs = serde_saphyr::from_str(&yaml).unwrap();
+            let found = warnings(&fields.message(), None);
+            let [("retention", text)] = &found[..] else { panic!("{found:?}") };
+            assert_eq!(
+                text.contains("with `occurred_at: REQUIRE` it is refused instead"),
+                suggested,
+                "{text}"
+            );
+        }
+    }
 }

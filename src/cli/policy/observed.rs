@@ -85,4 +85,24 @@ mod tests {
         let (p99, max) = (Duration::from_secs(198), Duration::from_secs(200));
         assert_eq!(found, Observed { sample: 200, p99, max, sources: 3 });
     }
+
+    #[test]
+    fn only_a_close_by_its_holder_has_a_duration() {
+        let at = |seconds, nanos| Some(Timestamp { seconds, nanos });
+        let completed = proto::Entry {
+            closed_by: proto::ClosedBy::Complete.into(),
+            granted_at: at(10, 500_000_000),
+            closed_at: at(12, 0),
+            ..proto::Entry::default()
+        };
+        let operator = proto::ClosedBy::Operator.into();
+        for (entry, took) in [
+            (completed.clone(), Some(Duration::from_millis(1_500))),
+            (proto::Entry { closed_by: operator, ..completed.clone() }, None),
+            (proto::Entry { granted_at: None, ..completed.clone() }, None),
+            (proto::Entry { closed_at: at(9, 0), ..completed }, None),
+        ] {
+            assert_eq!(duration(&entry), took, "{entry:?}");
+        }
+    }
 }

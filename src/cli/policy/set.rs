@@ -227,3 +227,26 @@ impl PolicyRequest<'_> {
         format!("{}: version {} in force, from {from}{repeat}", clean(self.consumer), now.version)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::problem::tests::status;
+
+    #[test]
+    fn change_with_an_unknown_outcome_is_repeated_with_its_id_and_version() {
+        let request = PolicyRequest { consumer: "c", version: 3, request_id: "p 1".into(), reason: "r" };
+        let repeat =
+            "it may have been done: repeat the same command with --request-id 'p 1' --expected-version 3";
+        for (status, next) in [
+            (tonic::Status::unavailable(""), repeat),
+            (status(proto::ErrorReason::OutcomeUnknown, &[]), repeat),
+            (
+                status(proto::ErrorReason::VersionMismatch, &[]),
+                "it was changed: look again with `get`, then decide again",
+            ),
+        ] {
+            assert_eq!(request.problem(&status).next.as_deref(), Some(next));
+        }
+    }
+}

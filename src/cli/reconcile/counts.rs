@@ -74,10 +74,15 @@ impl Counts {
 
     /// Whether each row is in the ledger now, so that the file need not be sent again.
     pub(super) fn all_in(&self) -> bool {
-        let out = [ReconcileOutcome::NotNow, ReconcileOutcome::Contradicts, ReconcileOutcome::Mismatch];
-        self.rejected == 0
-            && self.bad == 0
-            && out.iter().all(|one| !self.outcomes.contains_key(&(*one).into()))
+        let out = [
+            ReconcileOutcome::Unspecified,
+            ReconcileOutcome::NotNow,
+            ReconcileOutcome::Contradicts,
+            ReconcileOutcome::Mismatch,
+        ];
+        // An outcome of a newer server may be one that stores nothing.
+        let is_in = |outcome: &i32| ReconcileOutcome::try_from(*outcome).is_ok_and(|one| !out.contains(&one));
+        self.rejected == 0 && self.bad == 0 && self.outcomes.keys().all(is_in)
     }
 
     /// The outcomes with their numbers.
@@ -168,5 +173,84 @@ fn meaning(outcome: ReconcileOutcome) -> Option<&'static str> {
         | ReconcileOutcome::Confirmed
         | ReconcileOutcome::Known
         | ReconcileOutcome::Unspecified => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{EntryKey, ErrorReason, ReconcileRow, Rejected};
+
+    /// Rows of the key `c s ID`, one a line, each with this result.
+    fn counts(results: Vec<ReconcileResult>) -> Counts {
+        let mut counts = Counts::default();
+        for (line, result) in (2..).zip(results) {
+            let key = EntryKey {
+                consumer: "c".into(),
+                source: "s".into(),
+                id: format!("{line}"),
+                ..EntryKey::default()
+            };
+            counts
+                .take(&Placed { line, row: ReconcileRow { key: Some(key), ..Default::default() } }, &result);
+        }
+        counts
+    }
+
+    fn of(outcome: impl Into<i32>) -> ReconcileResult {
+        ReconcileResult { outcome: outcome.into(), ..ReconcileResult::default() }
+    }
+
+    fn refused() -> ReconcileResult {
+        let (reason, message) = (ErrorReason::InvalidField.into(), "a field is wrong".into());
+        let rejected = Some(Rejected { reason, message, ..Rejected::default() });
+        ReconcileResult { rejected, ..ReconcileResult::default() }
+    }
+
+    #[test]
+    fn rows_that_need_a_person_are_shown_with_their_place() {
+        let counts = counts(vec![
+            of(ReconcileOutcome::Completed),
+            of(ReconcileOutcome::Contradicts),
+            refused(),
+            of(99),
+        ]);
+        assert_eq!(
+            counts.shown,
+            [
+                "line 3: c s 3: CONTRADICTS: its entry is FAILED_TERMINAL: one of the two is wrong",
+                "line 4: c s 4: INVALID_FIELD: a field is wrong",
+            ]
+        );
+        let says = "dry run: 4 rows: 1 COMPLETED, 1 CONTRADICTS, 1 outcome 99, 1 rejected; 0 bad lines; nothing was changed";
+        assert_eq!(counts.report(true), says);
+        assert_eq!(Counts::default().outcomes(), "no outcome");
+    }
+
+    #[test]
+    fn file_is_sent_again_while_a_row_is_not_in() {
+        for (result, all_in) in [
+            (of(ReconcileOutcome::Completed), true),
+            (of(ReconcileOutcome::Known), true),
+            (of(ReconcileOutcome::RetentionOver), true),
+            (of(ReconcileOutcome::NotNow), false),
+            (of(ReconcileOutcome::Contradicts), false),
+            (of(ReconcileOutcome::Mismatch), false),
+            (refused(), false),
+            // What it means is known to a newer command line alone.
+            (of(99), false),
+            (of(ReconcileOutcome::Unspecified), false),
+        ] {
+            let counts = counts(vec![of(ReconcileOutcome::Completed), result]);
+            assert_eq!(counts.all_in(), all_in, "{}", counts.outcomes());
+        }
+    }
+
+    #[test]
+    fn shown_rows_of_one_outcome_are_bounded() {
+        for result in [of(ReconcileOutcome::Mismatch), refused()] {
+            let counts = counts(vec![result; 21]);
+            assert_eq!((counts.shown.len(), counts.rows), (20, 21));
+        }
     }
 }

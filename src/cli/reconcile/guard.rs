@@ -36,11 +36,14 @@ mod tests {
 
     #[test]
     fn a_row_without_an_instant_is_bad() {
-        let text = "consumer,source,id,completed_at\nc,s,1,1780000000\nc,s,2,\n";
+        let text = "consumer,source,id,completed_at\nc,s,1,1780000000\nc,s,2,\nc,,3,1780000000\n";
         let rows = rows(Format::Csv, Box::new(text.as_bytes()), Defaults::default()).map_err(|it| it.text);
         let found: Vec<Next> = rows.unwrap().collect();
-        let [Next::Row(placed), Next::Bad(3, why)] = &found[..] else { panic!("{found:?}") };
+        let [Next::Row(placed), Next::Bad(3, why), Next::Bad(4, lacks)] = &found[..] else {
+            panic!("{found:?}")
+        };
         assert_eq!((placed.line, placed.row.evidence()), (2, EffectEvidence::Guard));
         assert!(why.starts_with("completed_at: is missing"), "{why}");
+        assert!(lacks.starts_with("source: is missing"), "{lacks}");
     }
 }

@@ -118,7 +118,7 @@ impl<R: BufRead> Spool<R> {
         if event == Event::Begin {
             if self.open.len() + self.repeated.len() >= OPEN_MAX {
                 let why =
-                    format!("line {line}: is the {OPEN_MAX}th beginning without an end; is this a spool?");
+                    format!("line {line}: more than {OPEN_MAX} beginnings have no end; is this a spool?");
                 return Err(Next::Broken(why));
             }
             self.repeated.extend(self.open.insert(begun, placed));
@@ -326,5 +326,23 @@ mod tests {
             let (found, _) = read(&text);
             assert!(found[0].starts_with(says), "{found:?} must say {says}");
         }
+    }
+
+    #[test]
+    fn beginnings_without_an_end_are_bounded() {
+        let open = (0..=OPEN_MAX).map(|row| line("begin", &row.to_string(), "1", "")).collect::<String>();
+        let (found, _) = read(&open);
+        let says = "!! line 100001: more than 100000 beginnings have no end; is this a spool?";
+        assert_eq!(found, [says]);
+    }
+
+    #[test]
+    fn long_line_is_skipped_in_pieces() {
+        let mut input = std::io::BufReader::with_capacity(4, &b"a long line\nnext"[..]);
+        skip_line(&mut input).unwrap();
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut input, &mut rest).unwrap();
+        assert_eq!(rest, "next");
+        skip_line(&mut input).unwrap();
     }
 }

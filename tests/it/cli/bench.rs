@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
+use idempotency_ledger::domain::Policy;
 use idempotency_ledger::proto::ledger_service_server::LedgerServiceServer;
 use serde_json::Value;
 use tonic::transport::server::TcpIncoming;
 
 use super::{Ran, alone, ask, command, ended};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer};
 
 on_both_stores!(each_workload_does_what_it_says);
 
@@ -138,8 +139,42 @@ async fn a_slow_server_fails_where_a_limit_is_given() {
         let arguments = ["bench", "--for", "100ms", "--no-check", "--max-p99", max];
         ask(&server, &arguments).await.says(code, &[says]);
     }
-    let steps = ["bench", "--steps", "--for", "100ms", "--warm-up", "0s", "--no-check", "--max-p99", "10us"];
-    ask(&server, &steps).await.says(1, &["error: --max-p99: the 99th percentile is "]);
+    let steps = ["bench", "--steps", "--for", "100ms", "--warm-up", "0s", "--no-check", "--max-p99"];
+    for (max, code, says) in
+        [("10m", 0, "size by "), ("10us", 1, "error: --max-p99: the 99th percentile is ")]
+    {
+        ask(&server, &[&steps[..], &[max]].concat()).await.says(code, &[says]);
+    }
+    server.stop().await;
+}
+
+/// A refusal is not a wrong answer: it is counted, and what was refused cannot be checked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_of_a_quota_are_counted_and_not_wrong() {
+    // Fewer than the claims of one instant.
+    let quota = Policy { claims_per_second: 20, ..Policy::default() };
+    let server = TestServer::start_with(Kind::Sqlite, Setup::default().with("bench-1", quota)).await;
+    // Clients that renew have waited for their claims before the load.
+    for (workload, batch, refused) in
+        [("claim", "1", true), ("claim", "20", true), ("pair", "20", true), ("renew", "1", false)]
+    {
+        let run = ["bench", "--warm-up", "0s", "--for", "1s", "--in-flight", "64", "--workload", workload];
+        let run = [&run[..], &["--batch", batch]].concat();
+        let ran = ask(&server, &run).await.says(0, &[" could not be looked at"]);
+        assert_eq!(ran.out.contains("refused: QUOTA_EXCEEDED "), refused, "{workload} × {batch}: {ran:?}");
+        let shown = ask(&server, &[&run[..], &["--json"]].concat()).await.json().remove(0);
+        assert_eq!(shown["refused"]["QUOTA_EXCEEDED"].is_u64(), refused, "{workload} × {batch}: {shown}");
+        assert_eq!(count(&shown["checked"]["wrongAnswers"]), 0, "{workload} × {batch}: {shown}");
+    }
+    // Messages that must be completed before the load cannot be.
+    let duplicates = ["bench", "--for", "300ms", "--workload", "duplicates=50%"];
+    ask(&server, &duplicates).await.says(1, &["error: QUOTA_EXCEEDED"]);
+    // A refusal that does not pass ends the load.
+    ask(&server, &["policy", "set", "bench-1", "--disabled", "--reason", "r"]).await.says(0, &[]);
+    for batch in ["1", "20"] {
+        let run = ["bench", "--warm-up", "0s", "--for", "1m", "--workload", "claim", "--batch", batch];
+        ask(&server, &run).await.says(1, &["error: CONSUMER_DISABLED"]);
+    }
     server.stop().await;
 }
 

@@ -80,6 +80,8 @@ async fn what_may_have_had_its_effect_is_counted(kind: Kind) {
     in_doubt(&server, "2").await;
     let dry = ask(&server, &[&MANY[..], &["--dry-run"]].concat()).await;
     dry.is(0, "dry run: 2 would be redriven, 0 refused; 1 of these may have had its effect\n");
+    let answer = ask(&server, &[&MANY[..], &["--dry-run", "--json"]].concat()).await;
+    assert!(answer.err.contains("1 of these may have had its effect"), "{answer:?}");
     let line = format!(
         "{} entries redrive --consumer c --state PARKED --reason r --endpoint {}",
         super::BINARY,

@@ -246,3 +246,10 @@ fn a_variable_that_comes_before_the_current_context_is_told() {
     home.run_with(&variable, &["context", "use", "prod"]).says(0, &[says]);
     assert_eq!(home.run_with(&variable, &["context", "list", "--json"]).err, "");
 }
+
+#[test]
+fn list_with_an_absent_current_context_names_it() {
+    let home = Home::with_file(&TWO.replacen("staging", "gone", 1));
+    home.run(&["context", "list"])
+        .says(0, &["prod", "staging", "the current one, gone, is not among them: choose another"]);
+}

@@ -2,14 +2,20 @@
 
 use std::process::{Command, Stdio};
 
+use idempotency_ledger::domain::Span;
 use idempotency_ledger::proto;
 
-use super::{BINARY, NO_CONFIG, ask, take};
+use super::{BINARY, NO_CONFIG, ask, no_terminals, on_a_terminal, park, take};
 use crate::harness::details::claim;
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
+use crate::inbox::{server as with_inbox, stored};
 
-on_both_stores!(a_list_counts_unreadable_rows_against_its_limit);
+on_both_stores!(
+    a_list_counts_unreadable_rows_against_its_limit,
+    an_unreadable_entry_is_refused_by_its_hash_and_deleted_by_it,
+    next_names_messages_that_cannot_be_read,
+);
 
 /// More than two pages of the command line.
 const ROWS: usize = 1_100;
@@ -31,6 +37,53 @@ async fn a_list_counts_unreadable_rows_against_its_limit(kind: Kind) {
         let json = ask(&server, &[&list[..], &[limit, "--json"]].concat()).await;
         assert_eq!(json.json().len(), lines, "--limit {limit}: {json:?}");
     }
+    server.stop().await;
+}
+
+async fn an_unreadable_entry_is_refused_by_its_hash_and_deleted_by_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    for id in ["1", "2"] {
+        park(&server, id, "x").await;
+    }
+    server.at.execute("UPDATE @entries SET closed_by = 99 WHERE id = '2'").await;
+    let listed = ask(&server, &["entries", "list", "--consumer", "c", "--json"]).await.json();
+    let hash = listed.iter().find_map(|line| line["unreadable"]["keyHash"].as_str()).unwrap().to_owned();
+    let many = ["entries", "redrive", "--consumer", "c", "--state", "PARKED", "--reason", "r"];
+    let refused = format!("refused: key hash {hash}: ENTRY_UNREADABLE: ");
+    ask(&server, &[&many[..], &["--dry-run"]].concat())
+        .await
+        .says(6, &[&refused, "dry run: 1 would be redriven, 1 refused"]);
+    if !no_terminals() {
+        let line = format!("{BINARY} {} --endpoint {}", many.join(" "), server.address());
+        on_a_terminal(line, "n\n").await.says(2, &["Redrive 1 entry of c (1 more would be refused), "]);
+    }
+    ask(&server, &[&many[..], &["--yes"]].concat()).await.says(6, &[&refused, "1 redriven, 1 refused"]);
+
+    ask(&server, &["entries", "get", "c", "tests", "1"]).await.says(0, &["RECEIVED"]);
+    // A younger entry cannot be deleted.
+    server.advance(Span::from_secs(61)).await;
+    let delete = ["entries", "delete", "--hash", &hash, "--force", "--reason", "damaged"];
+    ask(&server, &delete).await.says(2, &["not confirmed"]);
+    let sure = [&delete[..], &["--yes", "--request-id", "d1"]].concat();
+    let gone = format!("the entry with key hash {hash} is gone now");
+    ask(&server, &sure).await.is(0, &format!("{gone}\n"));
+    ask(&server, &sure)
+        .await
+        .is(0, &format!("{gone} (it had been done before; this repeat changed nothing)\n"));
+    assert_eq!(ask(&server, &[&sure[..], &["--json"]].concat()).await.json()[0]["replayed"], true);
+    ask(&server, &[&delete[..], &["--yes"]].concat()).await.says(3, &["ENTRY_NOT_FOUND"]);
+    server.stop().await;
+}
+
+async fn next_names_messages_that_cannot_be_read(kind: Kind) {
+    let mut server = with_inbox(kind).await;
+    for id in ["1", "2"] {
+        stored(&mut server, id).await;
+    }
+    server.at.execute("UPDATE @entries SET closed_by = 99 WHERE id = '2'").await;
+    ask(&server, &["entries", "next", "c"])
+        .await
+        .says(0, &["cannot be read: key hash ", "1 entry cannot be read, and ClaimNext passes over them"]);
     server.stop().await;
 }
 

@@ -3,7 +3,7 @@
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::proto;
 
-use super::ask;
+use super::{ask, ask_with};
 use crate::harness::details::key;
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
@@ -36,6 +36,8 @@ async fn message_is_shown_with_a_reason(kind: Kind) {
     let with_reason = [&look[..], &["--reason", "ticket 12"]].concat();
     ask(&server, &with_reason).await.says(0, &["payload of 1", "orders", "application/json"]);
     ask(&server, &[&with_reason[..], &["--payload"]].concat()).await.is(0, "payload of 1");
+    let answer = ask(&server, &[&with_reason[..], &["--json"]].concat()).await.json().remove(0);
+    assert_eq!(answer["message"]["payload"], "cGF5bG9hZCBvZiAx", "{answer}");
     let audit = ["audit", "list", "--action", "read_message"];
     ask(&server, &audit).await.says(0, &["READ_MESSAGE", "ticket 12"]);
     ask(&server, &["audit", "list", "--action", "REED_MESSAGE"])
@@ -72,6 +74,11 @@ async fn store_from_a_file_exits_by_the_verdict(kind: Kind) {
         let arguments: Vec<&str> = store.into_iter().chain(more).collect();
         ask(&server, &arguments).await.says(code, &[says]);
     }
+    let piped = ["entries", "store", "c", "tests", "2", "--file", "-", "--json"];
+    let answer = ask_with(&server, &piped, b"piped").await.json().remove(0);
+    assert_eq!(answer["stored"]["state"], "ENTRY_STATE_RECEIVED", "{answer}");
+    let look = ["entries", "message", "c", "tests", "2", "--payload", "--reason", "r"];
+    ask(&server, &look).await.is(0, "piped");
     let handed = server.client.claim_next(next(1)).await.unwrap().into_inner();
     let message = handed.messages[0].message.clone().unwrap();
     assert_eq!((&message.payload[..], message.content_type.as_str()), (&b"one"[..], "text/plain"));

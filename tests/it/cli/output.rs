@@ -71,3 +71,16 @@ async fn a_change_is_carried_out_to_its_end_though_its_answer_is_not_read() {
         server.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_result_that_cannot_be_printed_is_a_failure_unless_its_reader_has_gone() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let address = server.address().to_string();
+    for (outputs, code) in [(">/dev/null", 0), (FULL, 1), ("> >(exec true)", 0)] {
+        let once = ["once", "--endpoint", &address, "c", "tests", "1", "--", "echo", "paid"];
+        let (ended, says) = tokio::task::block_in_place(|| run(&once, outputs));
+        assert_eq!(ended, code, "{outputs}: {says}");
+        assert_eq!(says.contains("standard output: "), code == 1, "{outputs}: {says}");
+    }
+    server.stop().await;
+}

@@ -9,6 +9,7 @@ use super::{Ran, alone, ask, ask_with, complete};
 use crate::harness::details::{claim, key};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::unreadable::newer;
 
 on_both_stores!(
     a_policy_is_set_shown_and_taken_back,
@@ -18,6 +19,7 @@ on_both_stores!(
     an_application_that_breaks_off_says_what_is_done,
     mistakes_are_found_with_figures,
     consumers_are_held_and_resumed,
+    a_policy_of_a_newer_version_is_shown_as_unreadable,
 );
 
 async fn consumers_are_held_and_resumed(kind: Kind) {
@@ -51,6 +53,8 @@ async fn consumers_are_held_and_resumed(kind: Kind) {
     ask(&server, &[&resume[..], &["--prefix", "pay"]].concat()).await.says(0, &["the hold has ended"]);
     ask(&server, &[&resume[..], &["--prefix", "pay"]].concat()).await.says(4, &["STATE_NOT_ALLOWED"]);
     ask(&server, &["policy", "holds"]).await.says(0, &["no consumer is held"]);
+    ask(&server, &[&hold[..], &["-y"]].concat()).await.says(0, &[done]);
+    ask(&server, &[&resume[..], &["--prefix", "pay", "--json"]].concat()).await.is(0, "{}\n");
     ask(&server, &["policy", "set", "*", "--disabled", "--reason", "r"]).await.says(1, &["policy hold"]);
     server.stop().await;
 }
@@ -104,6 +108,10 @@ async fn a_policy_is_set_shown_and_taken_back(kind: Kind) {
     let again =
         ["policy", "set", "pay", "--disabled", "false", "--retention", "60d", "--reason", "works again"];
     ask(&server, &again).await.says(0, &["  failed_retention: 30d → 60d\n", "pay: version 2 in force"]);
+    // What was forgotten by the shorter retention is not known again.
+    ask(&server, &["policy", "get", "pay"])
+        .await
+        .says(0, &["window_floor", ": older messages are outside_window"]);
     let history =
         ask(&server, &["policy", "history", "pay", "--limit", "1"]).await.says(0, &["there are more"]);
     let expected = "version 2, 2026-05-28T20:26:40Z, anonymous: works again\n  retention: 7d → 60d\n  \
@@ -154,6 +162,12 @@ async fn a_change_needs_the_version_that_was_seen(kind: Kind) {
     let back =
         ["policy", "set", "pay", "--accepted-risk", "", "--max-redelivery-window", "7d", "--reason", "r"];
     ask(&server, &back).await.says(0, &["accepted_risk: \"a newsletter\" → -", "version 3"]);
+    let same = ["policy", "set", "pay", "--lease", "2m", "--reason", "r"];
+    ask(&server, &same).await.says(0, &["pay\n  no field changes\n"]);
+    let delete = ["policy", "delete", "pay", "--reason", "r", "-y", "--json", "--expected-version"];
+    ask(&server, &[&delete[..], &["1"]].concat()).await.says(4, &["VERSION_MISMATCH"]);
+    let answer = ask(&server, &[&delete[..], &["4"]].concat()).await.json().remove(0);
+    assert_eq!(answer["policy"]["version"], 5, "{answer}");
     server.stop().await;
 }
 
@@ -202,6 +216,11 @@ async fn a_file_is_applied_once(kind: Kind) {
     let text = b"consumers: {mail: {on_expiry: park, max_attempts: 3}}";
     ask_with(&server, &piped, text).await.is(0, "1 policy changed\n");
     ask_with(&server, &piped, b"").await.says(2, &["names no consumer"]);
+    let inbox = ask_with(&server, &piped, b"consumers: {mail: {inbox: true}}").await;
+    inbox.says(0, &["raises the level of the store"]);
+    let json = [&piped[..], &["--json"]].concat();
+    let answer = ask_with(&server, &json, b"consumers: {mail: {lease: 1m}}").await.json().remove(0);
+    assert_eq!(answer["changed"], serde_json::json!(["mail"]), "{answer}");
     ask(&server, &["policy", "get", "old"]).await.says(0, &["source                 DEFAULT"]);
     ask(&server, &["policy", "get", "other"]).await.says(0, &["lease                  1m"]);
     ask(&server, &["policy", "history", "mail"]).await.says(0, &["anonymous: ticket 4711"]);
@@ -308,4 +327,22 @@ fn a_file_is_linted_without_a_server() {
     assert!(!found.out.contains("warning: b"), "{found:?}");
     alone(&[&lint[..], &["--strict"]].concat()).says(1, &[]);
     alone(&["policy", "lint", "--offline"]).says(2, &["--file"]);
+}
+
+async fn a_policy_of_a_newer_version_is_shown_as_unreadable(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    ask(&server, &["policy", "set", "pay", "--lease", "2m", "--reason", "r"]).await.says(0, &[]);
+    newer(&server.at, "pay", 2, r#"{"quorum":3}"#).await;
+    // The server reads it with the next look of an operator.
+    let unreadable = "this server cannot read";
+    ask(&server, &["policy", "get", "pay"]).await.says(0, &["unreadable", unreadable, "lease"]);
+    ask(&server, &["policy", "list"]).await.says(0, &["  unreadable\n"]);
+    ask(&server, &["policy", "history", "pay"])
+        .await
+        .says(0, &["  a newer version set it, and this server cannot read it\n", "version 1, "]);
+    // A file without its fields would take them back.
+    ask(&server, &["policy", "export"])
+        .await
+        .says(1, &["error: pay: a newer version set the policy", unreadable]);
+    server.stop().await;
 }

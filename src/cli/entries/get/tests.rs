@@ -116,3 +116,30 @@ fn held_by_reports_when_the_holder_was_last_heard_of() {
         assert_eq!(held_by(&entry, &now).as_deref(), says);
     }
 }
+
+#[test]
+fn get_shows_fields_that_few_entries_have() {
+    let now = Timestamp { seconds: NOW, nanos: 0 };
+    let entry = Entry {
+        expired: true,
+        message_state: proto::MessageState::Erased.into(),
+        superseded_completes: 2,
+        checkpoint_bytes: 1,
+        traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
+        ..held()
+    };
+    let shown = lines(Output::plain(), "ledger", &entry, 4, &now);
+    let fields: Vec<(&str, &str)> = shown
+        .iter()
+        .filter_map(|line| line.split_once("  ").map(|(name, text)| (name, text.trim_start())))
+        .collect();
+    for field in [
+        ("state", "IN_PROGRESS (expired)"),
+        ("message", "erased"),
+        ("superseded", "2 Completes by holders that had lost their claim"),
+        ("checkpoint", "1 byte"),
+        ("trace", entry.traceparent.as_str()),
+    ] {
+        assert!(fields.contains(&field), "must show {field:?}: {shown:?}");
+    }
+}

@@ -170,4 +170,25 @@ mod tests {
             screen(&whole, Output::of_width(80)).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(narrow.contains(error), "{narrow}");
     }
+
+    #[test]
+    fn only_groups_that_a_redrive_helps_suggest_it() {
+        for (state, redrive) in [
+            (EntryState::Parked, true),
+            (EntryState::FailedTerminal, true),
+            (EntryState::FailedRetryable, false),
+            (EntryState::InProgress, false),
+        ] {
+            let group =
+                EntryGroup { consumer: "c".into(), state: state.into(), count: 1, ..Default::default() };
+            let answer = GroupEntriesResponse { groups: vec![group], ..Default::default() };
+            let next = next(Output::plain(), "ledger", "view 9", &answer);
+            let list = format!(
+                "ledger entries list --consumer c --replay-run 'view 9' --state {}",
+                enums::state(state.into())
+            );
+            assert!(next[0].contains(&list), "{next:?}");
+            assert_eq!(next.iter().any(|line| line.contains("entries redrive")), redrive, "{next:?}");
+        }
+    }
 }

@@ -219,6 +219,7 @@ mod tests {
             ),
             (found(mail(0, 0), vec![later]), &["no message is due; the next one is due in 1m"]),
             (found(mail(0, 0), Vec::new()), &["no message is due"]),
+            (found(ConsumerSummary::default(), waiting()), &["mail: the messages were not counted"]),
             (
                 found(ConsumerSummary::default(), Vec::new()),
                 &["mail: no inbox, and no stored message", "ledger policy set mail --inbox --reason WHY"],

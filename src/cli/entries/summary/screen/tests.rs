@@ -217,3 +217,35 @@ fn second_look_names_what_has_changed() {
         0
     );
 }
+
+#[test]
+fn entries_of_a_replay_run_are_named_with_their_run() {
+    let parked = |count| ConsumerSummary {
+        replay_run: "view-9".into(),
+        ..one("mail", vec![of(EntryState::Parked, count)])
+    };
+    let shown = lines(Output::plain(), &look(vec![parked(3)]), Some(&look(vec![parked(1)])));
+    for line in [
+        "  3 entries are parked: mail (replay run view-9) 3 (entries list --state PARKED --group-by error)",
+        "mail  replay run view-9",
+        "changed since the last look: mail (replay run view-9) PARKED +2",
+    ] {
+        assert!(shown.contains(&line.to_owned()), "must show {line:?}: {shown:?}");
+    }
+}
+
+#[test]
+fn summary_names_five_consumers_and_counts_the_others() {
+    // An operator who may not see the holds sees which consumers are held.
+    let stopped = |number: i64| ConsumerSummary {
+        held_by: Some(String::new()),
+        doubled: number,
+        ..one(&format!("c{number}"), Vec::new())
+    };
+    let shown = lines(Output::plain(), &look((1..=7).map(stopped).collect()), None);
+    let needs = [
+        "  28 effects may have happened twice: c7 7, c6 6, c5 5, c4 4, c3 3, 2 more (entries list --doubled)",
+        "  no new grants: c1 (held), c2 (held), c3 (held), c4 (held), c5 (held), 2 more (policy holds)",
+    ];
+    assert_eq!(shown[1..3], needs, "{shown:?}");
+}
