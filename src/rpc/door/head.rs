@@ -214,7 +214,7 @@ mod tests {
     /// What a head is refused for; a sound one is a `Claim` in JSON.
     #[test]
     fn read_refuses_a_head_that_says_what_the_door_does_not_do() {
-        let methods = Methods::of(&crate::proto::pool().unwrap(), &["idempotency.ledger.v1.LedgerService"]);
+        let methods = Methods::of(crate::proto::pool().unwrap(), &["idempotency.ledger.v1.LedgerService"]);
         let bad = |text| Err(Http(StatusCode::BAD_REQUEST, text));
         let version = "connect-protocol-version must be 1\n";
         let timeout = "connect-timeout-ms must be one number of at most 10 digits\n";
