@@ -54,3 +54,73 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use tracing_subscriber::fmt::MakeWriter;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Lines {
+        type Writer = Lines;
+
+        fn make_writer(&self) -> Lines {
+            self.clone()
+        }
+    }
+
+    /// A format whose lines of the kind `export` were held back twice, more than a second ago.
+    fn held_back<F>(format: F, json: bool) -> Bounded<F> {
+        let bounded = Bounded::new(format, json);
+        let before = Instant::now().checked_sub(Duration::from_secs(9)).unwrap();
+        for _ in 0..3 {
+            bounded.written.permit("export", before);
+        }
+        bounded
+    }
+
+    fn log() {
+        for number in 0..3 {
+            tracing::event!(name: "export", target: "opentelemetry_sdk", tracing::Level::WARN, number, "failed");
+        }
+        tracing::warn!(target: "idempotency_ledger", "of the server");
+    }
+
+    #[test]
+    fn line_after_a_pause_has_the_number_of_suppressed_lines() {
+        let lines = Lines::default();
+        let logs = tracing_subscriber::fmt::layer().with_writer(lines.clone()).with_ansi(false);
+        let text = logs.map_event_format(|format| held_back(format, false));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(text), log);
+        let written = String::from_utf8(std::mem::take(&mut *lines.0.lock().unwrap())).unwrap();
+        let [first, own] = written.lines().collect::<Vec<_>>().try_into().unwrap();
+        assert!(first.ends_with("failed number=0 held_back=2"), "{first}");
+        assert!(own.ends_with("of the server"), "{own}");
+        let logs = tracing_subscriber::fmt::layer().with_writer(lines.clone()).json().flatten_event(true);
+        let json = logs.map_event_format(|format| held_back(format, true));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(json), log);
+        let written = String::from_utf8(std::mem::take(&mut *lines.0.lock().unwrap())).unwrap();
+        let read = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let [first, own] = written.lines().map(read).collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!((&first["message"], &first["held_back"]), (&"failed".into(), &2.into()), "{first}");
+        assert_eq!((&own["message"], own.get("held_back")), (&"of the server".into(), None), "{own}");
+    }
+}

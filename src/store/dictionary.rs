@@ -189,3 +189,26 @@ impl TermsRow {
         numbers.learn(terms, self.no);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_value_is_forgotten_beyond_its_bound() {
+        let mut dictionary = Dictionary::default();
+        for number in 1..=100_001 {
+            dictionary.consumers.learn(format!("consumer-{number}"), number);
+        }
+        dictionary.sources.learn("source".into(), 1);
+        dictionary.missing_for(&[]);
+        assert!(dictionary.consumers.numbers.is_empty() && dictionary.consumers.values.is_empty());
+        assert_eq!(dictionary.sources.of("source"), Some(1), "the other kinds are kept");
+        // A value of one batch is learnt after the bound was looked at: it is there until the next batch.
+        dictionary.consumers.learn("c".into(), 7);
+        assert_eq!(
+            (dictionary.consumers.of("c"), dictionary.consumers.value(7)),
+            (Some(7), Some(&"c".to_owned()))
+        );
+    }
+}

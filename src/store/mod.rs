@@ -223,3 +223,6 @@ fn in_order<T, K: std::hash::Hash + Eq>(
     let mut by_key: std::collections::HashMap<K, T> = rows.into_iter().collect();
     keys.map(move |key| by_key.remove(&key))
 }
+
+#[cfg(test)]
+mod for_tests;

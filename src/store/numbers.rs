@@ -163,3 +163,26 @@ pub(super) fn on_expiry(number: i16) -> Option<OnExpiry> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each stored number is read as the value that is written as this number; any other number is unreadable, and never a guess.
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for number in -1..=12 {
+            let known = |highest| (1..=highest).contains(&number).then_some(number);
+            assert_eq!(body(number).map(of_body), known(2));
+            assert_eq!(on_expiry(number).map(of_on_expiry), known(3));
+            let expected = (0..=9).contains(&number).then_some(number);
+            assert_eq!(closed_by(number).map(of_closed_by), expected);
+            for cause in -1..=7 {
+                let parked = number == PARKED && (1..=5).contains(&cause);
+                let other = (1..PARKED).contains(&number) && cause == NO_CAUSE;
+                let expected = (parked || other).then_some((number, cause));
+                assert_eq!(state(number, cause).map(of_state), expected, "{number} {cause}");
+            }
+        }
+    }
+}

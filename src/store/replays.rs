@@ -104,3 +104,25 @@ impl RunRow {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readable_leaves_out_a_run_of_an_unknown_mode() {
+        let row = |mode| RunRow {
+            consumer: "c".into(),
+            name: format!("run-{mode}"),
+            mode,
+            created_at: 1,
+            ends_at: 2,
+            closed_at: None,
+            actor: "tests".into(),
+            reason: "tests".into(),
+        };
+        let read = readable((0..=4).map(row).collect()).into_iter().map(|run| (run.name, run.mode));
+        let expected = [("run-2".to_owned(), RunMode::Suppress), ("run-3".to_owned(), RunMode::Rebuild)];
+        assert_eq!(read.collect::<Vec<_>>(), expected);
+    }
+}

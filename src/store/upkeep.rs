@@ -140,3 +140,31 @@ from_row! {
         pub version: String,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ClockLimits;
+
+    #[test]
+    fn acceptable_refuses_a_clock_without_sound_tokens() {
+        let limits = ClockLimits { earliest: StoreTime(100), jump_max: Span(10) };
+        for (now, token_offset, mark, says) in [
+            (100, 0, 0, None),
+            // Ahead of its mark: this is what an operator may accept.
+            (1_000, 0, 100, None),
+            (99, 0, 0, Some("behind the date of this release")),
+            (150, 0, 151, Some("behind its mark")),
+            (TOKEN_CLOCK_MAX, 0, 0, None),
+            (TOKEN_CLOCK_MAX, 1, 0, Some("no token is left below 2^53")),
+            (TOKEN_CLOCK_MAX + 1, 0, TOKEN_CLOCK_MAX, Some("no token is left below 2^53")),
+        ] {
+            let refused = acceptable(&Reading { now: StoreTime(now), token_offset, mark, limits });
+            let text = refused.err().map(|error| error.to_string());
+            assert_eq!(text.is_some(), says.is_some(), "{now} {token_offset} {mark}: {text:?}");
+            let fits =
+                text.is_none_or(|text| text.contains(says.unwrap()) && text.contains("nothing was changed"));
+            assert!(fits, "{now} {token_offset} {mark}");
+        }
+    }
+}

@@ -185,3 +185,24 @@ fn status_word(code: Code) -> &'static str {
         Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of the gRPC protocol: those of the codes, in capitals.
+    #[test]
+    fn status_word_is_the_name_of_each_code() {
+        for number in 0..=16 {
+            let code = Code::from_i32(number);
+            let mut word = String::new();
+            for letter in format!("{code:?}").chars() {
+                if letter.is_ascii_uppercase() && !word.is_empty() {
+                    word.push('_');
+                }
+                word.push(letter.to_ascii_uppercase());
+            }
+            assert_eq!(status_word(code), word);
+        }
+    }
+}

@@ -243,4 +243,74 @@ mod tests {
         assert!(left[1].1 == left[2].1 && left[1].1 > 400, "{left:?}");
         assert_eq!(fitted(0).1, [(0, 0, true), (7, 0, true), (8, 0, true)]);
     }
+
+    fn long() -> String {
+        "e".repeat(1_000)
+    }
+
+    fn bytes<T: Message>(items: &[T]) -> usize {
+        items.iter().map(size).sum()
+    }
+
+    #[test]
+    fn claims_cut_the_text_of_each_verdict() {
+        for verdict in [
+            Verdict::InProgress(proto::InProgress { owner: long(), ..Default::default() }),
+            Verdict::Backoff(proto::Backoff { last_error: long(), ..Default::default() }),
+            Verdict::Failed(proto::Failed { error: long(), ..Default::default() }),
+            Verdict::Parked(proto::Parked { error: long(), ..Default::default() }),
+            Verdict::Rejected(proto::Rejected { message: long(), ..Default::default() }),
+        ] {
+            // A verdict without a text stays whole.
+            let plain = Verdict::Suppressed(proto::Suppressed::default());
+            let of = |verdict| proto::ClaimResponse { verdict: Some(verdict), ..Default::default() };
+            let mut responses = [of(verdict), of(plain.clone())];
+            claims(&mut responses, 300);
+            assert!((250..=300).contains(&bytes(&responses)), "{responses:?}");
+            assert_eq!(responses[1], of(plain));
+        }
+    }
+
+    #[test]
+    fn lookups_leave_out_results_and_violations_and_cut_the_text_of_each_finding() {
+        let looked = |found| {
+            let outcome = Some(Looked::Lookup(LookupResponse { found: Some(found), ..Default::default() }));
+            proto::LookupResult { outcome }
+        };
+        let violation = proto::FieldViolation { field: long(), ..Default::default() };
+        let rejected =
+            proto::Rejected { field_violations: vec![violation], message: long(), ..Default::default() };
+        let completed = proto::Completed { result: vec![1; 1_000].into(), ..Default::default() };
+        for result in [
+            looked(Found::InProgress(proto::InProgress { owner: long(), ..Default::default() })),
+            looked(Found::Backoff(proto::Backoff { last_error: long(), ..Default::default() })),
+            looked(Found::Failed(proto::Failed { error: long(), ..Default::default() })),
+            looked(Found::Parked(proto::Parked { error: long(), ..Default::default() })),
+            proto::LookupResult { outcome: Some(Looked::Rejected(rejected)) },
+        ] {
+            let mut results =
+                [result, looked(Found::Completed(completed.clone())), proto::LookupResult { outcome: None }];
+            lookups(&mut results, 300);
+            assert!((250..=300).contains(&bytes(&results)), "{results:?}");
+            let Some(Looked::Lookup(LookupResponse { found: Some(Found::Completed(left)), .. })) =
+                &results[1].outcome
+            else {
+                panic!("{results:?}")
+            };
+            assert!(left.result.is_empty() && left.result_omitted, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn settlements_cut_refusals_and_nothing_else() {
+        let violation = proto::FieldViolation { field: long(), ..Default::default() };
+        let rejected =
+            proto::Rejected { field_violations: vec![violation], message: long(), ..Default::default() };
+        let of = |outcome| proto::SettlementResult { outcome: Some(outcome) };
+        let complete = of(Outcome::Complete(proto::CompleteResponse::default()));
+        let mut results = [complete.clone(), of(Outcome::Rejected(rejected)), complete.clone()];
+        settlements(&mut results, 300);
+        assert!((250..=300).contains(&bytes(&results)), "{results:?}");
+        assert_eq!([&results[0], &results[2]], [&complete; 2]);
+    }
 }

@@ -263,3 +263,34 @@ pub(crate) fn version(version: PolicyVersion) -> proto::PolicyVersion {
         reason: version.reason,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The field, its place in the message, and the highest number that is known.
+    type EnumField = (&'static str, fn(&mut proto::Policy) -> &mut i32, i32);
+
+    #[test]
+    fn stated_keeps_known_enum_numbers_and_refuses_others() {
+        let fields: [EnumField; 4] = [
+            ("policy.on_expiry", |policy| &mut policy.on_expiry, 3),
+            ("policy.fingerprint", |policy| &mut policy.fingerprint, 3),
+            ("policy.occurred_at", |policy| &mut policy.occurred_at, 2),
+            ("policy.replay", |policy| &mut policy.replay, 3),
+        ];
+        for (field, place, highest) in fields {
+            for number in [-1, 1, 2, 3, 4] {
+                let mut given = proto::Policy::default();
+                *place(&mut given) = number;
+                let stated =
+                    stated(&given, false).map(|patch| *place(&mut message(&patch.onto(&Policy::default()))));
+                let refused =
+                    stated.map_err(|wrong| wrong.into_iter().map(|one| one.field).collect::<Vec<_>>());
+                let expected =
+                    if (1..=highest).contains(&number) { Ok(number) } else { Err(vec![field.to_owned()]) };
+                assert_eq!(refused, expected, "{field}: {number}");
+            }
+        }
+    }
+}

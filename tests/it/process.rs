@@ -1,7 +1,7 @@
-//! The program itself: what is wrong at its start is said with the name of its setting; what breaks
-//! while it serves loses nothing.
+//! The program itself: errors of its start name their setting; what breaks while it serves loses nothing.
 
 mod acts;
+mod drain;
 mod early;
 mod ephemeral;
 pub(crate) mod log;

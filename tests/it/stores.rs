@@ -2,6 +2,7 @@
 
 mod at_once;
 mod batches;
+mod changes;
 mod commits;
 mod completions;
 mod inbox;
@@ -17,9 +18,8 @@ use idempotency_ledger::domain::{
 };
 use idempotency_ledger::store::{Completion, Done, Fault, Found, Purpose, Session, StoreError};
 
-use crate::harness::on_all_stores;
-use crate::harness::postgres as pg;
 use crate::harness::server::{Kind, START, TestStore, put_new, replica};
+use crate::harness::{on_all_stores, postgres as pg};
 
 on_all_stores!(
     a_row_comes_back_as_it_was_written,

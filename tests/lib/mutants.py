@@ -2560,7 +2560,7 @@ MUTANTS = [
     ]),
     Mutant("IN12", "messages are handed out by policies that may have changed since", "stores::inbox", [
         ("src/store/postgres/inbox.rs", "let (entries, until): (Vec<Entry>, Vec<StoreTime>) = choice.writes.iter().cloned().unzip();", "let (entries, until): (Vec<Entry>, Vec<StoreTime>) = choice.writes.iter().map(|one| (one.0.clone(), StoreTime::MAX)).unzip();"),
-        ("src/store/sqlite/inbox.rs", "choice.writes.iter().any(|(_, until)| *until < reading.now)", "choice.writes.iter().any(|(_, until)| *until < reading.now && false)"),
+        ("src/store/sqlite/inbox.rs", "choice.writes.iter().any(|(_, until)| *until < bound)", "choice.writes.iter().any(|(_, until)| *until < reading.now && false)"),
     ]),
     Mutant("IN13", "a file of policies switches the inbox on", "server::config::policies", [
         ("src/server/config/policies.rs", "if args.inbox == Some(true) {", "if false {"),

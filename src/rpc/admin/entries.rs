@@ -317,7 +317,10 @@ impl ListPosition {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::domain::{self, ClockLimits, Context, Entry, Import, Imported, Key, Policy};
 
     #[test]
     fn list_position_comes_back_as_it_was_written() {
@@ -346,5 +349,36 @@ mod tests {
         }
         assert!(ListPosition::read(&[0; 41]).is_none());
         assert!(ListPosition::read(&[0xff; 49]).is_none(), "a name that no store has");
+    }
+
+    /// Errors of up to 64 KiB would make a page of 1,000 entries longer than clients accept.
+    #[test]
+    fn shown_ends_a_page_that_is_long_enough() {
+        let (policy, now) = (Policy::default(), StoreTime(1 << 50));
+        let context = Context {
+            policy: &policy,
+            now,
+            token_offset: 0,
+            position: 1,
+            clock_behind: false,
+            clock_before_release: false,
+            clock_ahead: false,
+        };
+        let import = Import { completed_at: None, result: Bytes::new(), fingerprint: Bytes::new() };
+        let row = |number: usize| {
+            let key = Key::new("c", "tests", &number.to_string());
+            let Ok(Imported::Stored(entry)) = domain::import(&key, None, &import, &context) else {
+                panic!("an entry")
+            };
+            let entry = Entry { last_error: "e".repeat(1 << 20), ..entry.entry().clone() };
+            ListedRow { place: (StoreTime(i64::try_from(number).unwrap()), key.hash()), entry: Ok(entry) }
+        };
+        let reading = Reading { now, token_offset: 0, mark: 0, limits: ClockLimits::NONE };
+        for (rows, entries, ended) in [(2, 2, None), (3, 3, Some(2)), (5, 3, Some(2))] {
+            let (page, end) = shown((0..rows).map(|number| (reading, row(number))));
+            assert_eq!(page.entries.len(), entries, "{rows} rows");
+            let end = end.map(|end| (end.consumer, end.place.0));
+            assert_eq!(end, ended.map(|place| ("c".to_owned(), StoreTime(place))), "{rows} rows");
+        }
     }
 }

@@ -186,3 +186,42 @@ impl VersionPage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields that are refused.
+    fn wrong(order: Result<PolicyOrder, Rejection>) -> Vec<String> {
+        let violations = order.err().map_or_else(Vec::new, |refused| refused.violations);
+        violations.into_iter().map(|one| one.field).collect()
+    }
+
+    #[test]
+    fn expected_version_must_be_a_version_that_can_be_seen() {
+        let limits = Limits::default();
+        let (consumer, request_id, reason) = ("c".to_owned(), "1".to_owned(), "tests".to_owned());
+        let deletion = proto::DeletePolicyRequest { consumer, request_id, reason, ..Default::default() };
+        // Version 0 is the policy of the server's configuration: it can be overridden, and cannot be deleted.
+        for (expected_version, set_is_wrong, delete_is_wrong) in
+            [(i32::MIN, true, true), (-1, true, true), (0, false, true), (1, false, false)]
+        {
+            let deletion = proto::DeletePolicyRequest { expected_version, ..deletion.clone() };
+            let change = proto::SetPolicyRequest {
+                consumer: deletion.consumer.clone(),
+                request_id: deletion.request_id.clone(),
+                reason: deletion.reason.clone(),
+                expected_version,
+                policy: Some(proto::Policy { disabled: Some(true), ..Default::default() }),
+                ..Default::default()
+            };
+            for (wrong, is_wrong) in [
+                (wrong(set(&change, "tests", &limits)), set_is_wrong),
+                (wrong(delete(&deletion, "tests", &limits)), delete_is_wrong),
+            ] {
+                let expected: &[&str] = if is_wrong { &["expected_version"] } else { &[] };
+                assert_eq!(wrong, expected, "{expected_version}");
+            }
+        }
+    }
+}

@@ -131,3 +131,28 @@ pub(super) fn states(summary: &Summary, name: &str) -> Vec<proto::StateSummary> 
     states.sort_by_key(|one| (one.state, one.cause));
     states
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_of_a_run_without_its_consumer_is_refused() {
+        for (consumer, replay_run, is_wrong) in
+            [("", "", false), ("c", "", false), ("c", "rebuild-1", false), ("", "rebuild-1", true)]
+        {
+            let request = proto::SummarizeEntriesRequest {
+                consumer: consumer.into(),
+                replay_run: replay_run.into(),
+                ..Default::default()
+            };
+            let refused = query(&request, &Limits::default()).err();
+            let fields = refused.map(|refused| refused.violations.into_iter().map(|one| one.field).collect());
+            assert_eq!(
+                fields,
+                is_wrong.then(|| vec!["replay_run".to_owned()]),
+                "{consumer:?} {replay_run:?}"
+            );
+        }
+    }
+}

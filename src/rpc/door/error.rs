@@ -63,3 +63,36 @@ fn detail(detail: &prost_types::Any) -> Value {
     }
     value
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of Connect's protocol. A status that says something else would make a client repeat a call that it must not
+    /// repeat, or the reverse.
+    #[test]
+    fn code_has_the_name_and_status_of_connect() {
+        for (number, name, status) in [
+            (1, "canceled", 499),
+            (2, "unknown", 500),
+            (3, "invalid_argument", 400),
+            (4, "deadline_exceeded", 504),
+            (5, "not_found", 404),
+            (6, "already_exists", 409),
+            (7, "permission_denied", 403),
+            (8, "resource_exhausted", 429),
+            (9, "failed_precondition", 400),
+            (10, "aborted", 409),
+            (11, "out_of_range", 400),
+            (12, "unimplemented", 501),
+            (13, "internal", 500),
+            (14, "unavailable", 503),
+            (15, "data_loss", 500),
+            (16, "unauthenticated", 401),
+        ] {
+            let (word, http) = code(Code::from_i32(number));
+            assert_eq!((word, http.as_u16()), (name, status), "{number}");
+        }
+        assert_eq!(code(Code::Ok).0, "unknown", "a success is not an error");
+    }
+}

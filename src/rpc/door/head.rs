@@ -210,4 +210,30 @@ mod tests {
             );
         }
     }
+
+    /// What a head is refused for; a sound one is a `Claim` in JSON.
+    #[test]
+    fn read_refuses_a_head_that_says_what_the_door_does_not_do() {
+        let methods = Methods::of(crate::proto::pool().unwrap(), &["idempotency.ledger.v1.LedgerService"]);
+        let bad = |text| Err(Http(StatusCode::BAD_REQUEST, text));
+        let version = "connect-protocol-version must be 1\n";
+        let timeout = "connect-timeout-ms must be one number of at most 10 digits\n";
+        for (headers, expected) in [
+            (&[][..], Ok(Codec::Json)),
+            (&[(VERSION, "1"), (TIMEOUT, "1500"), ("content-encoding", "identity")], Ok(Codec::Json)),
+            (&[(VERSION, "2")], bad(version)),
+            (&[(VERSION, "")], bad(version)),
+            (&[(VERSION, "1"), (VERSION, "2")], bad(version)),
+            (&[(TIMEOUT, "1s")], bad(timeout)),
+            (&[("content-encoding", "gzip")], Err(Refused::Compressed)),
+        ] {
+            let mut request = http::Request::post("/idempotency.ledger.v1.LedgerService/Claim")
+                .header(CONTENT_TYPE, "application/json");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(read(&parts, &methods, None).map(|head| head.codec), expected, "{headers:?}");
+        }
+    }
 }

@@ -159,13 +159,15 @@ impl<'de> Visitor<'de> for &mut Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{ClaimRequest, EntryKey, pool};
+    use crate::proto::{BackoffPolicy, ClaimRequest, EntryKey, Policy, SetPolicyRequest, pool};
+
+    fn message(name: &str) -> MessageDescriptor {
+        let name = format!("idempotency.ledger.v1.{name}");
+        pool().expect("the pool").get_message_by_name(&name).expect("a message")
+    }
 
     fn claim() -> MessageDescriptor {
-        pool()
-            .expect("the pool")
-            .get_message_by_name("idempotency.ledger.v1.ClaimRequest")
-            .expect("a message")
+        message("ClaimRequest")
     }
 
     #[test]
@@ -175,6 +177,26 @@ mod tests {
             EntryKey { consumer: "c".into(), source: "s".into(), id: "i".into(), replay_run: "r".into() };
         let expected = ClaimRequest { key: Some(key), ..ClaimRequest::default() };
         assert_eq!(bytes.expect("JSON"), expected.encode_to_vec());
+    }
+
+    #[test]
+    fn json_of_each_kind_of_value_is_read() {
+        let json = br#"{"expectedVersion":-7,"validateOnly":true,"reason":null,
+            "policy":{"maxAttempts":3,"backoff":{"multiplier":1.5},"lease":"90s","replay":null}}"#;
+        let policy = Policy {
+            max_attempts: Some(3),
+            backoff: Some(BackoffPolicy { multiplier: Some(1.5), ..BackoffPolicy::default() }),
+            lease: Some(prost_types::Duration { seconds: 90, nanos: 0 }),
+            ..Policy::default()
+        };
+        let expected = SetPolicyRequest {
+            expected_version: -7,
+            validate_only: true,
+            policy: Some(policy),
+            ..SetPolicyRequest::default()
+        };
+        let bytes = read(json, &message("SetPolicyRequest")).expect("JSON");
+        assert_eq!(SetPolicyRequest::decode(bytes).expect("the message"), expected);
     }
 
     #[test]
@@ -202,8 +224,7 @@ mod tests {
 
     #[test]
     fn values_are_counted_before_messages_are_made() {
-        let pool = pool().expect("the pool");
-        let batch = pool.get_message_by_name("idempotency.ledger.v1.BatchClaimRequest").expect("a message");
+        let batch = message("BatchClaimRequest");
         let of = |items: usize| format!(r#"{{"requests":[{}]}}"#, vec!["{}"; items].join(","));
         assert!(read(of(VALUES_MAX - 2).as_bytes(), &batch).is_ok());
         let refused = read(of(VALUES_MAX - 1).as_bytes(), &batch).map_err(|refused| refused.reason);

@@ -377,3 +377,6 @@ fn field_of(message: &str) -> String {
     path.reverse();
     if path.is_empty() { "request".to_owned() } else { path.join(".") }
 }
+
+#[cfg(test)]
+mod tests;

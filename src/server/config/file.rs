@@ -173,3 +173,30 @@ fn put(table: &mut Table, keys: &[String], value: Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_report_what_is_not_a_section() {
+        for (text, expected) in [
+            ("[consumers.pay]\nlease = '3s'\n[issuers.corp]\nissuer = 'https://corp'", &[][..]),
+            ("consumers = 3", &["consumers: must be sections like [consumers.\"payments\"]"]),
+            ("issuers = ['corp']", &["issuers: must be sections like [issuers.corp]"]),
+            ("policy = 3", &["policy: must be a section of fields like `lease = \"2m\"`"]),
+            (
+                "[consumers]\npay = true\n[issuers]\ncorp = 'https://corp'",
+                &[
+                    "consumers.\"pay\": must be a section of fields like `lease = \"2m\"`",
+                    "issuers.corp: must be a section of fields like `lease = \"2m\"`",
+                ],
+            ),
+        ] {
+            let mut problems = Vec::new();
+            parts(toml::from_str(text).unwrap(), &ValueSources::default(), &mut problems);
+            let texts: Vec<String> = problems.into_iter().map(|problem| problem.text).collect();
+            assert_eq!(texts, expected, "{text}");
+        }
+    }
+}

@@ -121,3 +121,57 @@ fn issuer(name: &str, args: &IssuerArgs, checker: &mut Checker) -> Option<Issuer
     }
     Some(settings)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::config::problem::ValueSources;
+
+    /// The names of the issuers that are read, and the problems.
+    fn read(text: &str) -> (Vec<String>, Vec<String>) {
+        let given: BTreeMap<String, IssuerArgs> = toml::from_str(text).unwrap();
+        let mut checker = Checker::new(ValueSources::default(), Vec::new());
+        let names = issuers(&given, &mut checker).into_iter().map(|one| one.name).collect();
+        (names, checker.problems.into_iter().map(|problem| problem.text).collect())
+    }
+
+    fn section(name: &str, iss: &str, fields: &str) -> String {
+        format!("[{name}]\nissuer = '{iss}'\naudiences = ['ledger']\n{fields}\n")
+    }
+
+    #[test]
+    fn issuers_report_each_problem_of_each_section() {
+        let file = "jwks_file = '/keys'";
+        let numbered = |number: usize| section(&format!("n{number}"), &format!("https://{number}"), file);
+        let many = |count: usize| (0..count).map(numbered).collect::<String>();
+        for (text, problems) in [
+            (many(ISSUERS_MAX), &[][..]),
+            (many(ISSUERS_MAX + 1), &["issuers: has 17 sections, must have at most 16"]),
+            (section("a", "https://a", ""), &[]),
+            (section("a", "https://a", "jwks_url = 'https://a/keys'\njwks_token_file = '/t'"), &[]),
+            (
+                section("a", "https://a", &format!("{file}\njwks_url = 'https://a/keys'")),
+                &["issuers.a: has both jwks_file and jwks_url: set one of them"],
+            ),
+            (
+                section("a", "https://a", &format!("{file}\njwks_ca_file = '/ca'\njwks_token_file = '/t'")),
+                &[
+                    "issuers.a.jwks_ca_file: is of no use with jwks_file: nothing is fetched",
+                    "issuers.a.jwks_token_file: is of no use with jwks_file: nothing is fetched",
+                ],
+            ),
+            (section("a", "", file), &["issuers.a: the issuer a has no `iss`"]),
+            (
+                "[a]\nissuer = 'https://a'\n".to_owned(),
+                &["issuers.a: the issuer a needs an audience, and none of them is empty"],
+            ),
+            (
+                section("a", "https://a", file) + &section("b", "https://a", file),
+                &["issuers: the issuers a and b have the same `iss`"],
+            ),
+        ] {
+            assert_eq!(read(&text).1, problems, "{text}");
+        }
+        assert_eq!(read(&(section("a", "https://a", file) + &section("b", "https://b", ""))).0, ["a", "b"]);
+    }
+}

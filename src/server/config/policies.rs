@@ -131,4 +131,19 @@ mod tests {
             assert!(problems.iter().any(|one| one.starts_with(says)), "{says}: {problems:?}");
         }
     }
+
+    #[test]
+    fn texts_and_names_that_no_policy_may_have_are_reported() {
+        for (text, says) in [
+            ("[policy]\naccepted_risk = \"a\\u0007\"", "policy.accepted_risk: contains a control character"),
+            (
+                "[consumers.c]\naccepted_risk = \"a\\u0007\"",
+                "consumers.\"c\".accepted_risk: contains a control character",
+            ),
+            ("[consumers.'']\nlease = '3s'", "consumers: a consumer's name is empty"),
+        ] {
+            let (_, _, problems) = read(text);
+            assert!(matches!(&problems[..], [one] if one.starts_with(says)), "{says}: {problems:?}");
+        }
+    }
 }

@@ -115,6 +115,24 @@ mod tests {
         assert!(is_whole(&[b'\n'; HEAD_BYTES_MAX], 0), "longer than any head");
     }
 
+    #[tokio::test]
+    async fn read_arrived_takes_what_is_there_up_to_one_head() {
+        for (sent, closes, taken) in
+            [(0, false, 0), (0, true, 0), (3, false, 3), (3, true, 3), (20_000, false, HEAD_BYTES_MAX)]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("its address");
+            let mut client = std::net::TcpStream::connect(address).expect("a connection");
+            std::io::Write::write_all(&mut client, &vec![b'a'; sent]).expect("it is sent");
+            let open = if closes { None } else { Some(client) };
+            let (stream, _) = listener.accept().await.expect("a connection");
+            let mut bytes = BytesMut::new();
+            read_arrived(&stream, &mut bytes).expect("a sound connection");
+            assert_eq!(bytes.len(), taken, "{sent} bytes, closed: {closes}");
+            drop(open);
+        }
+    }
+
     /// The runtime gets no chance to notice that bytes have arrived.
     #[tokio::test]
     async fn head_evicts_half_request_not_arrived_one() {

@@ -227,6 +227,7 @@ pub(super) fn of_connect(error: &sqlx::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::for_tests::refused;
 
     #[test]
     fn means_follows_code_and_class() {
@@ -269,6 +270,38 @@ mod tests {
             ("", None, true, Unknown),
         ] {
             assert_eq!(means(code, routine, ends), expected, "{code} {routine:?} {ends}");
+        }
+    }
+
+    /// "Unknown" is the safe answer: a command that is called not applied is tried again.
+    #[test]
+    fn of_sqlx_and_of_commit_say_not_applied_only_if_the_server_said_so() {
+        let fault = |error| match error {
+            StoreError::NotApplied(Fault::Stale(_)) => "stale",
+            StoreError::NotApplied(Fault::Conflict(_)) => "conflict",
+            StoreError::NotApplied(Fault::Permanent(_)) => "permanent",
+            StoreError::NotApplied(Fault::Unavailable(_)) => "unavailable",
+            StoreError::NotApplied(fault) => panic!("{fault}"),
+            StoreError::Unknown(_) => "unknown",
+        };
+        let never_sent = || sqlx::Error::Encode("a text with a zero byte".into());
+        let ours =
+            || sqlx::Error::AnyDriverError(Box::new(StoreError::NotApplied(Fault::Conflict("ours".into()))));
+        let other = || sqlx::Error::AnyDriverError("another driver's".into());
+        let cases: [(&dyn Fn() -> sqlx::Error, &str); 9] = [
+            (&|| refused("40001"), "conflict"),
+            (&|| refused("26000"), "stale"),
+            (&|| refused("23514"), "permanent"),
+            (&|| refused("53100"), "unavailable"),
+            (&|| refused("57P01"), "unknown"),
+            (&never_sent, "permanent"),
+            (&|| sqlx::Error::PoolTimedOut, "unknown"),
+            (&ours, "conflict"),
+            (&other, "unknown"),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(fault(of_sqlx(error())), expected, "{:?}", error());
+            assert_eq!(fault(of_commit(error())), expected, "{:?}", error());
         }
     }
 }

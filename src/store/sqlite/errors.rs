@@ -56,3 +56,47 @@ pub(super) fn is_foreign(error: &StoreError) -> bool {
 fn code(error: &sqlx::Error) -> Option<i64> {
     error.as_database_error()?.code()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::for_tests::refused;
+
+    fn word(error: &StoreError) -> &'static str {
+        match error {
+            StoreError::NotApplied(Fault::Permanent(_)) => "permanent",
+            StoreError::NotApplied(Fault::Unavailable(_)) => "unavailable",
+            StoreError::NotApplied(Fault::Schema(_)) => "schema",
+            StoreError::NotApplied(Fault::Conflict(_)) => "conflict",
+            StoreError::NotApplied(fault) => panic!("{fault}"),
+            StoreError::Unknown(_) => "unknown",
+        }
+    }
+
+    /// The result code; what it means within a transaction, for a migration, and for a COMMIT; whether another process is at
+    /// fault.
+    #[test]
+    fn codes_mean_the_same_whatever_refines_them() {
+        for (code, within, migrating, committing, foreign) in [
+            ("1", "schema", "schema", "unknown", false),
+            ("5", "unavailable", "unavailable", "unknown", true),
+            ("517", "unavailable", "unavailable", "unknown", true),
+            ("6", "conflict", "conflict", "unknown", false),
+            ("8", "unavailable", "permanent", "unknown", false),
+            ("1032", "unavailable", "permanent", "unknown", false),
+            ("10", "unavailable", "unavailable", "unknown", false),
+            ("11", "permanent", "permanent", "unknown", false),
+            ("13", "unavailable", "unavailable", "unavailable", false),
+            ("2067", "permanent", "permanent", "unknown", false),
+            ("26", "schema", "schema", "unknown", false),
+            ("not a number", "unavailable", "unavailable", "unknown", false),
+        ] {
+            let error = refused(code);
+            assert_eq!(word(&of_sqlx(&error)), within, "{code}");
+            assert_eq!(word(&for_good(of_sqlx(&error))), migrating, "{code}");
+            assert_eq!(word(&of_commit(&error)), committing, "{code}");
+            assert_eq!(is_foreign(&of_sqlx(&error)), foreign, "{code}");
+        }
+        assert_eq!(word(&for_good(StoreError::Unknown(READ_ONLY.into()))), "unknown");
+    }
+}

@@ -70,12 +70,9 @@ impl Inbox for SqliteSession {
         let (look, choose, withheld) = (look.clone(), Arc::clone(choose), self.file.withheld());
         let work: Work<HandedOut> = Box::new(move |connection, dictionary, reading| {
             Box::pin(async move {
-                if withheld.load(Ordering::SeqCst) {
-                    let text =
-                        "commits of this file were lost, and nothing is granted until a person accepts that";
-                    return Err(StoreError::NotApplied(Fault::Unavailable(text.into())));
-                }
-                hand_out(connection, dictionary, reading, &look, &choose).await
+                // After a loss of commits nothing is handed out by a policy; repeats of earlier handouts go on.
+                let bound = if withheld.load(Ordering::SeqCst) { StoreTime::MAX } else { reading.now };
+                hand_out(connection, dictionary, (reading, bound), &look, &choose).await
             })
         });
         Ok(self.file.write(work).await?.1)
@@ -262,7 +259,7 @@ async fn replaced(
 async fn hand_out(
     connection: &mut SqliteConnection,
     dictionary: &mut Dictionary,
-    reading: Reading,
+    (reading, bound): (Reading, StoreTime),
     look: &DueLook,
     choose: &Choose,
 ) -> Result<HandedOut, StoreError> {
@@ -273,7 +270,7 @@ async fn hand_out(
         let text = "the policies by which messages were handed out are not trusted any more";
         StoreError::NotApplied(Fault::Conflict(text.into()))
     };
-    if choice.writes.iter().any(|(_, until)| *until < reading.now) {
+    if choice.writes.iter().any(|(_, until)| *until < bound) {
         return Err(aged());
     }
     let entries: Vec<Entry> = choice.writes.iter().map(|(entry, _)| entry.clone()).collect();

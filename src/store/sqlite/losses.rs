@@ -197,3 +197,80 @@ pub(super) async fn set(connection: &mut SqliteConnection, count: i64) -> Result
     statement.execute(connection).await.map_err(|error| of_sqlx(&error))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Connection as _;
+
+    use super::*;
+
+    async fn file(count: i64) -> SqliteConnection {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        set(&mut connection, count).await.unwrap();
+        connection
+    }
+
+    /// The heartbeats in the file; the counter next to the file; whether a person accepts a loss; whether grants are withheld;
+    /// the counter after that.
+    #[tokio::test]
+    async fn judge_withholds_grants_until_a_loss_is_accepted() {
+        for (count, counter, accepts, withheld, after) in [
+            (0, None, false, false, Counter::Missing),
+            (3, Some("heartbeats 3\n"), false, false, Counter::At(3)),
+            (4, Some("heartbeats 3\n"), false, false, Counter::At(3)),
+            (2, Some("heartbeats 3\n"), false, true, Counter::At(3)),
+            (0, Some("heartbeats 3\n"), false, true, Counter::At(3)),
+            (3, None, false, true, Counter::Missing),
+            (3, Some("heartbeats 3"), false, true, Counter::Other),
+            (3, Some("text of another program"), false, true, Counter::Other),
+            (0, Some(""), false, true, Counter::Other),
+            (2, Some("heartbeats 3\n"), true, false, Counter::At(4)),
+            (3, None, true, false, Counter::At(4)),
+            (3, Some("text of another program"), true, false, Counter::At(4)),
+            (3, Some("heartbeats 3\n"), true, false, Counter::At(3)),
+        ] {
+            let case = format!("{count} {counter:?} {accepts}");
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("ledger.db");
+            if let Some(counter) = counter {
+                std::fs::write(folder.path().join("ledger.db.count"), counter).unwrap();
+            }
+            let (losses, mut connection) = (Losses::new(&path), file(count).await);
+            if accepts {
+                losses.accept();
+            }
+            // A second connection of the same server finds the same loss, which counts as one.
+            for _ in 0..2 {
+                losses.judge(&mut connection).await.unwrap();
+                assert_eq!(losses.withheld().load(Ordering::SeqCst), withheld, "{case}");
+            }
+            assert_eq!(losses.found(), u64::from(withheld), "{case}");
+            assert_eq!(counter::read(&path), Ok(after), "{case}");
+            // What is withheld stays so, however long the server runs.
+            for _ in 0..=REMIND_EVERY {
+                assert_eq!(losses.beat(&mut connection).await.unwrap().is_none(), withheld, "{case}");
+            }
+            assert!(!losses.accepts.load(Ordering::SeqCst), "{case}: a later loss is not accepted");
+        }
+    }
+
+    /// Two heartbeats are durable in one order, and their counts may be written in the other.
+    #[tokio::test]
+    async fn beaten_never_sets_the_counter_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let losses = Losses::new(&path);
+        for (count, after) in [(5, 5), (4, 5), (5, 5), (6, 6)] {
+            losses.beaten(count).await;
+            assert_eq!(counter::read(&path), Ok(Counter::At(after)), "{count}");
+        }
+        // A count that cannot be written is made up for by the next one.
+        let hindrance = folder.path().join("ledger.db.count.new");
+        std::fs::create_dir(&hindrance).unwrap();
+        losses.beaten(7).await;
+        assert_eq!(counter::read(&path), Ok(Counter::At(6)));
+        std::fs::remove_dir(hindrance).unwrap();
+        losses.beaten(8).await;
+        assert_eq!(counter::read(&path), Ok(Counter::At(8)));
+    }
+}

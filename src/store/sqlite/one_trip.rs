@@ -181,3 +181,20 @@ impl Done {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Fault;
+
+    #[test]
+    fn an_error_after_a_commit_is_unknown() {
+        let meta = Meta { token_offset: 0, clock_mark: 0, serves_from: 1, level: 1 };
+        for (mode, is_unknown) in [(Mode::InTransaction, false), (Mode::OneTrip(meta), true)] {
+            let error = StoreError::NotApplied(Fault::Unavailable("the disk is full".into()));
+            let error = mode.after_statement(error);
+            assert_eq!(matches!(error, StoreError::Unknown(_)), is_unknown, "{mode:?}");
+            assert!(error.to_string().contains("the disk is full"), "{error}");
+        }
+    }
+}

@@ -105,7 +105,10 @@ async fn metrics_tell_which_files_fail_and_when_the_certificate_ends() {
     fs::write(mounted.path("now/rights.toml"), &people.rights_file).unwrap();
     let [ended, tomorrow] = [("gone", 1_000), ("near", now() + 86_400)]
         .map(|(name, end)| NewToken::until(name, Some(end)).unwrap());
-    let tokens = format!("[tokens]\n{}\n{}\n", ended.line, tomorrow.line);
+    // Only the first 20 of them have a line each.
+    let later = |number| NewToken::until(&format!("later-{number}"), Some(now() + 2 * 86_400)).unwrap().line;
+    let later: Vec<String> = (0..21).map(later).collect();
+    let tokens = format!("[tokens]\n{}\n{}\n{}\n", ended.line, tomorrow.line, later.join("\n"));
     mounted.swap(&[("key.pem", &next_key), ("tokens.toml", &tokens)]);
     let reloads = failing(&mounted, &[], next_end).await;
     assert_eq!(series(&mounted.observed).await.get(TOKEN_ENDS), Some(&1_000.0));
@@ -113,6 +116,8 @@ async fn metrics_tell_which_files_fail_and_when_the_certificate_ends() {
     for said in ["a token of token:gone ended at 1970-01-01T00:16:40Z", "a token of token:near ends at 20"] {
         assert_eq!(log.matches(said).count(), 1, "{said}: {log}");
     }
+    assert_eq!(log.matches("a token of token:later-").count(), 18, "{log}");
+    assert!(log.contains("more tokens have ended") && log.contains("more=3"), "{log}");
     assert_eq!(reloads, counts(&[("listen_tls_cert", 2), ("listen_tls_key", 2), ("tokens_file", 1)]));
     // Of two that belong together, one alone is new; and one thing more, by which one sees that it was read.
     let revoked = mounted.pki.revoked(&[7]);

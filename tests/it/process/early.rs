@@ -84,17 +84,24 @@ async fn a_signal_ends_a_migrate_that_waits_for_another_one() {
 /// Before the first file is read: here the configuration, which a writer that stalls never hands over.
 #[tokio::test]
 async fn a_signal_ends_a_server_that_reads_its_configuration() {
-    for (word, code) in [("serve", 0), ("migrate", 1)] {
+    for (words, code, says) in [
+        (&["serve"][..], 0, ""),
+        (&["serve", "--check-config"], 1, "ended before the configuration was checked: run it again"),
+        (&["migrate"], 1, "run it again"),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("ledger.toml");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let mut command = command(true);
-        command.args([word, "--config"]).arg(&fifo).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(words).arg("--config").arg(&fifo).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // It opens once the other end is opened.
         let opened = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         signal("TERM", &[target(&child, true)]);
-        assert_eq!(ends(&mut child, AT_ONCE).await.code(), Some(code), "{word}");
+        assert_eq!(ends(&mut child, AT_ONCE).await.code(), Some(code), "{words:?}");
         drop(opened);
+        let mut log = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(log.contains(says), "{words:?} must say {says:?}: {log}");
     }
 }

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::{BINARY, fails, run, sqlite};
+use crate::identity::People;
 
 #[test]
 fn a_wrong_setting_is_named() {
@@ -50,6 +51,24 @@ fn a_wrong_setting_is_named() {
         (
             &["serve", "--database-url", &fine, "--server-bytes-max", "5000000"],
             &["server_bytes_max", "5893328", "batch_bytes_max"],
+        ),
+        (
+            &["serve", "--database-url", &fine, "--principal-bytes-max", "5000000"],
+            &["principal_bytes_max", "5893328", "batch_bytes_max", "or 0"],
+        ),
+        (&["serve", "--database-url", &fine, "--schema", "other"], &["schema", "SQLite", "leave it out"]),
+        (
+            &["serve", "--database-url", "postgres://127.0.0.1:1/x", "--accept-loss"],
+            &["--accept-loss", "SQLite alone", "leave it out"],
+        ),
+        (
+            &["backup", "--database-url", "postgres://127.0.0.1:1/x", "copy.db"],
+            &["database_url", "its own tools"],
+        ),
+        (&["migrate"], &["database_url: is not given", "--database-url"]),
+        (
+            &["migrate", "--database-url", &fine, "--grant-to", "role"],
+            &["database_url", "role", "has no roles"],
         ),
         (&["serve", "--database-url", &fine, "--stall-max", "100ms"], &["stall_max", "1s to 600s"]),
         (
@@ -140,6 +159,60 @@ fn a_mode_that_verifies_nothing_is_warned_of_once_at_the_start() {
             warnings,
             "{command} {place}: {text}"
         );
+    }
+}
+
+/// A server that others may reach, and whose secrets or calls they may take: it is warned of before the store is asked.
+#[test]
+fn a_server_that_is_open_to_others_is_warned_of_at_the_start() {
+    const IN_THE_CLEAR: &str = "tokens come in without TLS";
+    const OPEN: &str = "every client that reaches this server may do everything";
+    let folder = tempfile::tempdir().unwrap();
+    let people = People::new(&[("one", &[("*", "claim")])]);
+    let [tokens, rights] = ["tokens.toml", "rights.toml"].map(|name| folder.path().join(name));
+    std::fs::write(&tokens, &people.tokens_file).unwrap();
+    std::fs::write(&rights, &people.rights_file).unwrap();
+    let identity = ["--tokens-file", tokens.to_str().unwrap(), "--rights-file", rights.to_str().unwrap()];
+    for (listen, flags, clear, open) in [
+        ("0.0.0.0:0", &identity[..], 1, 0),
+        ("127.0.0.1:0", &identity, 0, 0),
+        ("0.0.0.0:0", &["--insecure-anonymous", "true"], 0, 1),
+        ("127.0.0.1:0", &[], 0, 0),
+    ] {
+        let mut arguments = vec!["serve", "--database-url", "postgres://127.0.0.1:1/x", "--listen", listen];
+        arguments.extend(["--http-listen", "off"]);
+        arguments.extend(flags);
+        let text = String::from_utf8_lossy(&run(&arguments).stderr).into_owned();
+        let warned = [IN_THE_CLEAR, OPEN].map(|words| text.matches(words).count());
+        assert_eq!(warned, [clear, open], "{listen} {flags:?}: {text}");
+    }
+}
+
+/// Keys that are fetched without TLS could be those of another server.
+#[test]
+fn an_issuer_whose_keys_cannot_be_fetched_safely_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, rights] = ["ledger.toml", "rights.toml"].map(|name| folder.path().join(name));
+    std::fs::write(&rights, People::new(&[("one", &[("*", "claim")])]).rights_file).unwrap();
+    let (config, rights) = (file.to_str().unwrap(), rights.to_str().unwrap());
+    for (issuer, keys) in [
+        ("https://corp", "jwks_url = 'http://corp/keys'"),
+        ("https://corp", "jwks_url = 'https://user:secret@corp/keys'"),
+        ("http://corp", ""),
+        ("corp", ""),
+    ] {
+        let text = format!("[issuers.corp]\nissuer = '{issuer}'\naudiences = ['ledger']\n{keys}\n");
+        std::fs::write(&file, text).unwrap();
+        let url = sqlite(folder.path());
+        let checked = ["serve", "--check-config", "--database-url", &url, "--config", config];
+        let output = run(&[&checked[..], &["--rights-file", rights]].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{issuer} {keys}: {text}");
+        assert!(
+            text.contains("issuers.corp: ") && text.to_ascii_lowercase().contains("https"),
+            "{issuer} {keys}: {text}"
+        );
+        assert!(!text.contains("secret"), "{text}");
     }
 }
 

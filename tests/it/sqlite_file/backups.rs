@@ -156,6 +156,35 @@ async fn a_backup_is_served_after_a_restore_alone() {
     complete(&mut client, 5..10).await;
 }
 
+/// A backup is worth what its pages are: a damaged one replaces no ledger, and what is not a ledger makes no backup.
+#[tokio::test]
+async fn a_damaged_backup_and_a_file_without_tables_are_refused() {
+    let (folder, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let logged = Logged::start(folder.path(), &[]).await;
+    complete(&mut logged.server.client().await, 0..20).await;
+    let copy = folder.path().join("copy.db");
+    done(&run("backup", folder.path(), &[text(&copy)]));
+    logged.kill();
+    let whole = std::fs::read(&copy).unwrap();
+    // The last page is a leaf of a table or an index.
+    let mut damaged = whole.clone();
+    let last = damaged.len() - 4_096;
+    damaged[last..].fill(0xff);
+    std::fs::write(&copy, damaged).unwrap();
+    refused(
+        &run("restore", fresh.path(), &[text(&copy), "--accept-loss"]),
+        &["restore", "copy.db", "damaged"],
+    );
+    assert_eq!(std::fs::read_dir(fresh.path()).unwrap().count(), 1, "the lock alone");
+    std::fs::write(&copy, whole).unwrap();
+    done(&run("restore", fresh.path(), &[text(&copy), "--accept-loss"]));
+    let empty = tempfile::tempdir().unwrap();
+    std::fs::write(empty.path().join("ledger.db"), "").unwrap();
+    let to = empty.path().join("copy.db");
+    refused(&run("backup", empty.path(), &[text(&to)]), &["is not a ledger", "ledger.db"]);
+    assert!(!to.exists());
+}
+
 /// An administrator restores; the server's user opens what was put in place.
 #[tokio::test]
 async fn what_is_restored_belongs_to_the_owner_of_what_was_there() {
@@ -192,7 +221,15 @@ async fn a_backup_is_restored_into_a_folder_of_another_owner() {
     let mut command = crate::secrets::memory::as_somebody(text(&program));
     command.args(["restore", "--database-url", &sqlite(&data), text(&copy), "--accept-loss"]);
     done(&command.output().unwrap());
-    assert_eq!(mode(&data.join("ledger.db")), 0o600);
+    let ledger = data.join("ledger.db");
+    assert_eq!(mode(&ledger), 0o600);
+    if crate::harness::postgres::is_root() {
+        // Now it belongs to the server's user, which could not open what another user puts in its place.
+        std::os::unix::fs::chown(&ledger, Some(0), None).unwrap();
+        std::fs::remove_file(data.join("ledger.db.lock")).unwrap();
+        let says = ["belongs to the user 65534", "to 0: do this as that user, or as root"];
+        refused(&command.output().unwrap(), &says);
+    }
 }
 
 /// What an interrupted run has left is replaced by the next one, and does not stay.

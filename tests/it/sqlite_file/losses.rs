@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::proto;
+use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
 
 use super::{Logged, complete, unavailable};
 use crate::harness::details::{acquired, claim, completed, key};
 use crate::harness::postgres::free_port;
+use crate::inbox::{ids, message, next};
 
 const LOSSES: &str = "idempotency_ledger_store_losses_total";
 
@@ -206,4 +207,43 @@ async fn settlements_go_on_after_a_loss() {
     let request = proto::CompleteRequest { key: key("c", "held"), token: held.token, ..Default::default() };
     client.complete(request).await.unwrap();
     completed(&client.claim(claim("c", "held")).await.unwrap().into_inner());
+}
+
+/// A stored message that is handed out is a grant like any other: it waits for a person, too.
+#[tokio::test]
+async fn claim_next_after_a_loss_hands_nothing_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let logged = Logged::start(folder, &[]).await;
+    let mut admin = AdminServiceClient::new(logged.server.channel().await.unwrap());
+    let policy = proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "1".into(),
+        reason: "tests".into(),
+        policy: Some(proto::Policy { inbox: Some(true), ..Default::default() }),
+        ..Default::default()
+    };
+    admin.set_policy(policy).await.unwrap();
+    let mut client = logged.server.client().await;
+    for id in ["held", "due"] {
+        client.store(message(id)).await.unwrap();
+    }
+    let before = next(1);
+    let held = ids(&client.claim_next(before.clone()).await.unwrap().into_inner());
+    two_beats(folder).await;
+    logged.kill();
+    std::fs::remove_file(folder.join("ledger.db.count")).unwrap();
+    let logged = Logged::start(folder, &[]).await;
+    let mut client = logged.server.client().await;
+    for number in 0..2 {
+        let refused = client.claim_next(next(1)).await.unwrap_err();
+        unavailable(&refused);
+        assert!(refused.message().contains("lost commits"), "{number}: {refused:?}");
+    }
+    // What was handed out before goes on: its consumer is answered again.
+    assert_eq!(ids(&client.claim_next(before).await.unwrap().into_inner()), held);
+    logged.kill();
+    let logged = Logged::start(folder, &["--accept-loss"]).await;
+    let handed = logged.server.client().await.claim_next(next(1)).await.unwrap().into_inner();
+    assert_eq!(ids(&handed).len(), 1, "{handed:?}");
 }

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use idempotency_ledger::domain::{
-    self, AuditEvent, Context, Entry, Import, Imported, ImportedEntry, Key, Policy, RequestDigest,
+    self, AuditEvent, Context, Entry, Import, Imported, ImportedEntry, Key, Policy, RequestDigest, Span,
 };
-use idempotency_ledger::store::{Session, WriteResult};
+use idempotency_ledger::store::{Fault, Session, StoreError, WriteResult};
 
 use super::{granted, load};
 use crate::harness::on_both_stores;
@@ -13,6 +13,7 @@ use crate::harness::server::{Kind, START, TestStore, put_new};
 on_both_stores!(
     one_entry_that_another_writer_changed_stops_the_whole_write,
     events_alone_are_written_and_their_digests_are_found,
+    new_entries_wait_for_a_sound_clock,
 );
 
 fn event(id: &str) -> AuditEvent {
@@ -109,4 +110,19 @@ async fn events_alone_are_written_and_their_digests_are_found(kind: Kind) {
     let expected = [Some(&events[0].digest), Some(&events[1].digest), None];
     assert_eq!(ids.each_ref().map(|id| found.get(id)), expected);
     assert!(session.operators().event_digests(&[]).await.unwrap().is_empty());
+}
+
+/// A token of a clock that is behind would be lower than one that was given before.
+async fn new_entries_wait_for_a_sound_clock(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    stored(&mut *session, &["a"]).await;
+    at.set_clock(START - Span::from_secs(1)).await;
+    let written = session.operators().write_entries(&fresh(&["c"]), &[], &[event("1")]).await;
+    assert!(matches!(written, Err(StoreError::NotApplied(Fault::ClockBehind))), "{written:?}");
+    at.set_clock(START + Span::from_secs(1)).await;
+    assert!(load(&mut *session, "c").await.is_none());
+    assert_eq!(at.number("SELECT count(*) FROM @ledger.audit").await, 0, "no event");
+    let written = session.operators().write_entries(&fresh(&["c"]), &[], &[event("1")]).await.unwrap();
+    assert_eq!(written, WriteResult::Done);
 }

@@ -101,22 +101,24 @@ async fn the_quota_of_the_consumer_is_taken_once_for_all_looks_of_a_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn credential_and_right_are_judged_at_each_look() {
-    let people = People::new(&[("one", ALL), ("two", ALL), ("stays", ALL)]);
+    let people = People::new(&[("one", ALL), ("two", ALL), ("three", ALL), ("stays", ALL)]);
     let (server, guard) = server(&people, PrincipalLimits::default()).await;
     let mut client = server.client.clone();
     let holder = people.token("stays");
     let token = acquired(&client.claim(by(holder, claim("c", "1"))).await.unwrap().into_inner()).token;
-    let waiting: Vec<_> = ["one", "two", "stays"]
+    let waiting: Vec<_> = ["one", "two", "three", "stays"]
         .into_iter()
         .map(|name| sent(&server, by(people.token(name), waits("c", "1"))))
         .collect();
-    until_waiting(&server, 3).await;
-    // The credential of the first is taken out, and the right of the second.
-    let lines: Vec<&str> = people.tokens_file.lines().filter(|line| !line.starts_with("one ")).collect();
+    until_waiting(&server, 4).await;
+    // The credential of the first is taken out, and the right of the second; the credential of the third names another principal,
+    // which has all rights.
+    let lines = people.tokens_file.lines().filter(|line| !line.starts_with("one "));
+    let lines: Vec<String> = lines.map(|line| line.replace("three = ", "other = ")).collect();
     let left = People {
         tokens: Vec::new(),
         tokens_file: lines.join("\n"),
-        rights_file: People::new(&[("stays", ALL)]).rights_file,
+        rights_file: People::new(&[("other", ALL), ("stays", ALL)]).rights_file,
     };
     guard.replace(left.trust());
     let request =
@@ -124,13 +126,16 @@ async fn credential_and_right_are_judged_at_each_look() {
     client.fail(by(holder, request)).await.unwrap();
     let mut answered = Vec::new();
     for one in waiting {
-        answered.push(one.await.unwrap().map_err(|status| refusal(&status).reason));
+        let why =
+            |status: tonic::Status| (refusal(&status).reason, status.message().contains("another principal"));
+        answered.push(one.await.unwrap().map_err(why));
     }
     let stays = answered.pop().unwrap().unwrap();
-    assert_eq!(answered, [Err("UNAUTHENTICATED".to_owned()), Err("CONSUMER_NOT_ALLOWED".to_owned())]);
+    let refused = [("UNAUTHENTICATED", false), ("CONSUMER_NOT_ALLOWED", false), ("UNAUTHENTICATED", true)];
+    assert_eq!(answered, refused.map(|(reason, moved)| Err((reason.to_owned(), moved))));
     // Each of them looked first in its turn, was granted nothing, and let the next one look.
     assert_eq!(acquired(&stays).attempt, 2);
-    assert_eq!(ended(&server, "refused"), 2);
+    assert_eq!(ended(&server, "refused"), 3);
     server.stop().await;
 }
 

@@ -139,11 +139,22 @@ mod tests {
             ("postgres://:7/x", &[("PGHOST", "a")], Ok("host=a&port=7&dbname=x")),
             ("postgres://a/x", &[("PGHOST", "b,c")], Ok("host=a&dbname=x")),
             ("postgres:///x", &[("PGHOST", "@a")], Err("PGHOST: a socket without a file")),
+            ("postgres:///x", &[("PGHOST", "a\n")], Err("PGHOST: has a control character")),
             ("postgres:///x", &[("PGHOST", "")], Err("PGHOST is empty")),
             ("postgres:///x", &[("PGHOSTADDR", "")], Err("PGHOSTADDR is empty")),
             ("postgres:///x", &[("PGHOSTADDR", ""), ("PGHOST", "a")], Ok("host=a&dbname=x")),
             ("postgres:///x", &[("PGHOSTADDR", "::1")], Ok("host=%3A%3A1&dbname=x")),
             ("postgres:///x", &[("PGHOSTADDR", "a")], Err("PGHOSTADDR: is not an address")),
+            (
+                "postgres:///x",
+                &[("PGHOSTADDR", "::1,::2"), ("PGHOST", "a")],
+                Err("PGHOSTADDR: must have an address for each host"),
+            ),
+            (
+                "postgres:///x",
+                &[("PGHOSTADDR", "::1,"), ("PGHOST", "a,b")],
+                Ok("host=%3A%3A1&dbname=x|host=b&dbname=x"),
+            ),
             ("postgres://a/x", &[("PGHOSTADDR", "")], Ok("host=a&dbname=x")),
             (
                 "postgres://a/x",

@@ -223,3 +223,31 @@ impl<'c> Executor<'c> for &'c mut Link {
         self.connection.prepare_with(AssertSqlSafe(rendered).into_sql_str(), parameters)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::for_tests::refused;
+
+    /// Nothing was sent in the transaction yet, so the outcome is never unknown, and a new session may repeat it.
+    #[test]
+    fn not_begun_is_never_unknown() {
+        for (error, expected) in [
+            (refused("57P01"), "stale"),
+            (refused("08006"), "stale"),
+            (refused("40001"), "stale"),
+            (sqlx::Error::WorkerCrashed, "stale"),
+            (refused("53300"), "unavailable"),
+            (refused("3D000"), "schema"),
+        ] {
+            let case = format!("{error:?}");
+            let found = match not_begun(error) {
+                StoreError::NotApplied(Fault::Stale(_)) => "stale",
+                StoreError::NotApplied(Fault::Unavailable(_)) => "unavailable",
+                StoreError::NotApplied(Fault::Schema(_)) => "schema",
+                other @ (StoreError::NotApplied(_) | StoreError::Unknown(_)) => panic!("{other}"),
+            };
+            assert_eq!(found, expected, "{case}");
+        }
+    }
+}

@@ -263,8 +263,16 @@ mod tests {
     /// No message contains the password.
     #[test]
     fn describe_and_errors_hide_secrets() {
-        let servers = of_url("postgres://u:secret@a:1,b/x?sslmode=require").expect("servers");
-        assert_eq!(servers.describe(), "Postgres database x on a:1, b:5432 (sslmode=require)");
+        for (url, described) in [
+            ("postgres://u:secret@a:1,b/x?sslmode=require", "x on a:1, b:5432 (sslmode=require)"),
+            ("postgres://u:secret@[::1]:7/x?sslmode=disable", "x on [::1]:7 (sslmode=disable)"),
+            ("postgres://u:secret@/x?host=/run/pg&sslmode=disable", "x on /run/pg:5432 (sslmode=disable)"),
+            ("postgres://u:secret@a?sslmode=require", "u on a:5432 (sslmode=require)"),
+        ] {
+            let servers = of_url(url).expect("servers");
+            assert_eq!(servers.describe(), format!("Postgres database {described}"));
+            assert!(!format!("{servers:?}").contains("secret"));
+        }
         for wrong in ["postgres://u:secret@a:x,b/x", "postgres://u:secret@a,b/x?sslmode=secret!"] {
             let said = of_url(wrong).expect_err("it is wrong").to_string();
             assert!(!said.contains("secret@"), "{said}");
@@ -337,11 +345,41 @@ mod tests {
 
     #[test]
     fn errors_do_not_quote_a_user_read_from_a_file() {
-        let shown = |text: &str, user: &str| {
-            without_user(StoreError::NotApplied(Fault::Schema(text.to_owned())), user).to_string()
-        };
         let text = "password authentication failed for user \"m\"";
-        assert_eq!(shown(text, "m"), "not applied: password authentication failed for user \"…\"");
-        assert_eq!(shown(text, ""), format!("not applied: {text}"));
+        let hidden = "password authentication failed for user \"…\"";
+        for error in [
+            |text: &str| StoreError::NotApplied(Fault::Schema(text.to_owned())),
+            |text: &str| StoreError::NotApplied(Fault::Unavailable(text.to_owned())),
+            |text: &str| StoreError::NotApplied(Fault::Permanent(text.to_owned())),
+            |text: &str| StoreError::Unknown(text.to_owned()),
+        ] {
+            assert_eq!(without_user(error(text), "m").to_string(), error(hidden).to_string());
+            assert_eq!(without_user(error(text), "").to_string(), error(text).to_string());
+        }
+        let timed_out = without_user(StoreError::NotApplied(Fault::TimedOut("5s".into())), "m");
+        assert_eq!(timed_out.to_string(), StoreError::NotApplied(Fault::TimedOut("5s".into())).to_string());
+    }
+
+    /// What a caller may conclude must hold for each of the servers.
+    #[test]
+    fn combined_claims_no_more_than_each_server_did() {
+        let unavailable = || StoreError::NotApplied(Fault::Unavailable("away".into()));
+        let schema = || StoreError::NotApplied(Fault::Schema("too old".into()));
+        let unknown = || StoreError::Unknown("cut".into());
+        for (failed, expected) in [
+            (vec![unknown()], unknown()),
+            (vec![unavailable(), schema(), unknown()], schema()),
+            (
+                vec![unavailable(), unknown()],
+                StoreError::Unknown(format!("s0: {}; s1: {}", unavailable(), unknown())),
+            ),
+            (
+                vec![unavailable(), unavailable()],
+                StoreError::NotApplied(Fault::Unavailable(format!("s0: {0}; s1: {0}", unavailable()))),
+            ),
+        ] {
+            let at = failed.into_iter().enumerate().map(|(number, error)| (format!("s{number}"), error));
+            assert_eq!(format!("{:?}", combined(at.collect())), format!("{expected:?}"));
+        }
     }
 }

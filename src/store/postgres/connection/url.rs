@@ -316,6 +316,7 @@ mod tests {
             ("postgres://a/x?ssl=true&sslmode=disable", Err("leave one of")),
             ("postgres://a/x?sslrootcert=system&sslmode=require", Err("needs sslmode=verify-full")),
             ("postgres://a/x?hostaddr=b", Err("hostaddr: is not an address")),
+            ("postgres://a/x?hostaddr=::1,::2", Err("hostaddr: must have an address for each host")),
             ("postgres://a/x?hostaddr=::1&sslmode=verify-full", Err("hostaddr: with sslmode=verify-full")),
             ("postgres://a/x?hostaddr=::1&sslrootcert=system", Err("hostaddr: with sslmode=verify-full")),
             (
