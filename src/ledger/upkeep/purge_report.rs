@@ -191,7 +191,7 @@ mod tests {
         assert!(log.report(NOW, at(1_903)).is_some());
     }
 
-    /// Operators see these words in GetStatus: no address, statement or error text of the database.
+    /// Operators see these words in `GetStatus`: no address, statement or error text of the database.
     #[test]
     fn words_of_an_error_have_no_text_of_the_database() {
         let text = || "host=db.internal password=secret".to_owned();
