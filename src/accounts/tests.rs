@@ -171,6 +171,66 @@ fn calls_are_limited_until_the_last_byte_of_their_answers_is_taken() {
     assert_eq!(passed("a", "GetEntry").len(), 1);
 }
 
+/// A call that looks again takes back what it held before, or nothing: else each refused look would keep a place.
+#[test]
+fn waiting_call_that_finds_no_space_goes_on_resting() {
+    let principals = PrincipalLimits { calls_max: 8, ..PrincipalLimits::default() };
+    let accounts = accounts(AccountLimits { principals, connection_bytes_max: usize::MAX, ..LIMITS });
+    let client = Client::of(&accounts, 1);
+    let waits = client.call("a", "Claim").expect("it passes");
+    waits.rest();
+    assert_eq!(accounts.request_bytes()(), 0, "it returns what it holds");
+    let (taken, _, full) = room(&client, "a", "Claim");
+    for _ in 0..20 {
+        assert_eq!(waits.resume().map_err(|refused| refused.reason), Err(Reason::QuotaExceeded));
+    }
+    assert_eq!(accounts.request_bytes()(), taken, "a look that is refused takes nothing");
+    drop(full);
+    let others: Vec<_> = std::iter::from_fn(|| client.call("a", "Claim").ok()).take(100).collect();
+    assert_eq!(others.len(), 5, "nor does it keep a place");
+    assert_eq!(waits.resume().map_err(|refused| refused.reason), Err(Reason::QuotaExceeded), "no place");
+    drop(others);
+    assert_eq!(waits.resume(), Ok(()));
+    assert_eq!(accounts.request_bytes()(), CALL_BYTES);
+    drop(waits);
+    assert_eq!(accounts.request_bytes()(), 0);
+}
+
+#[test]
+fn reader_of_an_ended_request_gets_its_reason() {
+    use super::state::Unfinished;
+    for (why, reason) in [
+        (Unfinished::Stalled, Reason::DeadlineExceeded),
+        (Unfinished::Full, Reason::Overloaded),
+        (Unfinished::Reset, Reason::Cancelled),
+    ] {
+        let accounts = accounts(LIMITS);
+        let call = Client::of(&accounts, 1).call("a", "ImportEntries").expect("it passes");
+        assert_eq!(goes_on(&call), Ok(()));
+        call.state().end_request(why);
+        assert_eq!(goes_on(&call), Err(reason), "{why:?}");
+    }
+}
+
+/// An answer to a client without a credential is charged to its address; where that may hold no more, it has no body.
+#[test]
+fn answer_to_a_stranger_without_space_is_empty() {
+    let accounts = accounts(LIMITS);
+    let client = Client::of(&accounts, 1);
+    let answered = || {
+        let body = Whole::new(Bytes::from_static(b"healthy"));
+        let mut answer =
+            AnswerBody::of_stranger(body, &client.connection, OpenCall::begin(&client.connection));
+        let polled = std::pin::Pin::new(&mut answer).poll_frame(&mut Context::from_waker(Waker::noop()));
+        matches!(polled, Poll::Ready(Some(Ok(_))))
+    };
+    assert!(answered());
+    let (_, reason, full) = room(&client, "", "");
+    assert_eq!((answered(), reason), (false, Reason::Overloaded));
+    drop(full);
+    assert!(answered());
+}
+
 /// One sweep after this many ticks.
 fn after(accounts: &Accounts, passed: u32) {
     accounts.0.ticks.fetch_add(passed, Relaxed);

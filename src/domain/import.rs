@@ -115,3 +115,29 @@ fn blank(key: &Key, fingerprint: &Bytes, context: &Context<'_>) -> Entry {
     }
     entry
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClockLimits, Policy, Reading};
+
+    /// An entry is made only by a sound clock: its retention would end at a wrong instant. An existing entry is answered by any clock.
+    #[test]
+    fn import_by_a_faulty_clock_is_refused() {
+        let (key, policy) = (Key::new("c", "s", "1"), Policy::default());
+        let reading = Reading { now: StoreTime(1), token_offset: 0, mark: 0, limits: ClockLimits::NONE };
+        let sound = Context::at(&reading, &policy, 1);
+        let done = Entry { state: State::Completed, ..Entry::blank(&key, &policy, StoreTime(1)) };
+        let new = Import { completed_at: None, result: Bytes::new(), fingerprint: Bytes::new() };
+        for (context, reason) in [
+            (sound, None),
+            (Context { clock_behind: true, ..sound }, Some(Reason::StoreClockBehind)),
+            (Context { clock_before_release: true, ..sound }, Some(Reason::StoreClockBehind)),
+            (Context { clock_ahead: true, ..sound }, Some(Reason::StoreClockAhead)),
+        ] {
+            let imported = import(&key, None, &new, &context);
+            assert_eq!(imported.err().map(|refused| refused.reason), reason, "{context:?}");
+            assert_eq!(import(&key, Some(&done), &new, &context), Ok(Imported::AlreadyCompleted));
+        }
+    }
+}

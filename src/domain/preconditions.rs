@@ -123,3 +123,38 @@ pub(super) fn refusal(reason: Reason) -> Rejection {
     };
     Rejection::new(reason, why)
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Claimant, lookup};
+
+    /// The run may have been created since the policies were read: the caller is not sent to an operator for a run that exists.
+    #[test]
+    fn unknown_run_is_unavailable_while_the_list_of_runs_may_be_too_old() {
+        let claim = Claim {
+            claimant: Claimant { claim_id: Uuid::nil(), principal: String::new(), owner: String::new() },
+            lease: None,
+            fingerprint: Bytes::new(),
+            occurred_at: None,
+            traceparent: String::new(),
+            handed_out: false,
+        };
+        for (doubt, reason, says) in [
+            (Doubt::None, Reason::ReplayRunUnknown, "CreateReplayRun"),
+            (Doubt::Unreadable, Reason::ReplayRunUnknown, "CreateReplayRun"),
+            (Doubt::Stale, Reason::StoreUnavailable, "could not be read for too long"),
+            (Doubt::Lost, Reason::StoreUnavailable, "has lost commits"),
+        ] {
+            let policy = Policy { doubt, run: Standing::Unknown, ..Policy::default() };
+            let claimed = without_entry(&Key::new("c", "s", "1"), &claim, &policy, StoreTime(0));
+            let claimed = claimed.expect("no entry decides").expect_err("nothing is granted");
+            assert_eq!(claimed.reason, reason, "{doubt:?}");
+            assert!(claimed.message.contains(says), "{claimed:?}");
+            let looked_up = lookup::without_entry(&policy).expect("no entry decides");
+            assert_eq!(looked_up.expect_err("nothing is found").reason, reason, "{doubt:?}");
+        }
+    }
+}

@@ -129,3 +129,26 @@ pub fn is_over_with_its_run(entry: &Entry, taken_from: StoreTime, now: StoreTime
 pub fn raised_floor(floor: StoreTime, old: Span, new: Span, now: StoreTime) -> StoreTime {
     if new > old { floor.max(now - old) } else { floor }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClosedBy, Key};
+
+    /// The newest policy may have a longer retention than the one that is known.
+    #[test]
+    fn entry_of_a_policy_in_doubt_is_not_over() {
+        let (closed, later) = (StoreTime(1_000_000), StoreTime(1_000_000) + Span::from_days(1_000));
+        for (doubt, over) in
+            [(Doubt::None, true), (Doubt::Unreadable, false), (Doubt::Stale, false), (Doubt::Lost, false)]
+        {
+            let policy = Policy { doubt, ..Policy::default() };
+            let mut entry = Entry::blank(&Key::new("c", "s", "1"), &policy, closed);
+            (entry.state, entry.closed_by, entry.closed_at) =
+                (State::Completed, ClosedBy::Complete, Some(closed));
+            set_ends(&mut entry, &policy);
+            assert_eq!(is_over(&entry, &policy, later, later.micros()), over, "{doubt:?}");
+            assert!(!is_over(&entry, &policy, closed, later.micros()), "{doubt:?}");
+        }
+    }
+}

@@ -89,6 +89,9 @@ mod tests {
             (format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)), false),
             (format!("00-{id}1-00f067aa0ba902b7-01"), false),
             (format!("00-+{}-00f067aa0ba902b7-01", &id[1..]), false),
+            (format!("0-{id}-00f067aa0ba902b7-01"), false),
+            (format!("0A-{id}-00f067aa0ba902b7-01"), false),
+            (format!("00-{id}-00f067aa0ba902b-01"), false),
             (format!("00-{id}"), false),
             (String::new(), false),
         ] {

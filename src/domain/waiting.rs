@@ -257,5 +257,9 @@ mod tests {
             panic!("another verdict")
         };
         assert_eq!((lease, retry_after), (two, SECOND), "what is left of the lease stays");
+        let refused =
+            || Err(Rejection { retry_after: Some(three), ..Rejection::new(Reason::Overloaded, "later") });
+        assert_eq!(answered_after(refused(), SECOND), refused(), "an error keeps its own");
+        assert_eq!(answered_to_repeat(refused(), SECOND), refused());
     }
 }

@@ -175,6 +175,21 @@ mod tests {
     }
 
     #[test]
+    fn file_of_certificates_is_bounded() {
+        let one = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (count, says) in [
+            (0, Some("has no certificate in PEM")),
+            (1, None),
+            (CERTIFICATES_MAX, None),
+            (CERTIFICATES_MAX + 1, Some("has 257 certificates, must have at most 256")),
+        ] {
+            let read = certificates(one.repeat(count).as_bytes());
+            assert_eq!(read.as_ref().map(Vec::len).ok(), says.is_none().then_some(count), "{count}");
+            assert_eq!(read.err().as_deref(), says, "{count}");
+        }
+    }
+
+    #[test]
     fn malformed_certificate_is_refused() {
         for bytes in [&b""[..], b"0", &[0x30, 0x82, 0xff, 0xff]] {
             let certificate = CertificateDer::from(bytes);

@@ -168,3 +168,35 @@ impl Guard {
         self.0.generation.load(Ordering::SeqCst)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{Right, Whose};
+
+    /// One pattern of the rights file fits any number of principals: their number is bounded, and a principal has the same rights
+    /// before and after the cache is cleared.
+    #[test]
+    fn cache_of_principals_is_bounded() {
+        let line = |number: usize| {
+            format!(
+                "[[rights]]\nprincipal = 'token:{number:02}*'\nconsumers = ['c{number:02}']\nmay = ['claim']\n"
+            )
+        };
+        let rights = Rights::read(&(0..100).map(line).collect::<String>()).expect("rights");
+        let trust = Trust { rights: Arc::new(rights), tokens: Some(Arc::default()), ..Trust::default() };
+        let snapshot = Guard::new(trust).snapshot();
+        for number in 0..=2 * CACHED_MAX {
+            let identity = snapshot.identity(&format!("token:{:02}-{number}", number % 100));
+            let may =
+                |line: usize| identity.grants.allow(Right::Claim, Whose::Consumer(&format!("c{line:02}")));
+            assert!(may(number % 100) && !may((number + 1) % 100), "{number}");
+            assert!(snapshot.identities.lock().expect("no panic").len() <= CACHED_MAX, "{number}");
+        }
+        assert_eq!(
+            snapshot.shared.lock().expect("no panic").len(),
+            100,
+            "principals of one line share its grants"
+        );
+    }
+}

@@ -362,6 +362,14 @@ mod tests {
             (section("principal = 'a'\nconsumers = ['*-eu']\nmay = ['read']"), "line 2: consumers: "),
             (section("principal = 'a'\nconsumers = ['c']\nmay = []"), "line 2: may: is empty"),
             ("[[right]]\n".to_owned(), "line 1: unknown field `right`"),
+            (
+                section(&format!("principal = 'a'\nconsumers = [{}]\nmay = ['read']", "'c',".repeat(1_001))),
+                "line 2: consumers: has 1001 names, must have at most 1000",
+            ),
+            (
+                section("principal = 'a'\nconsumers = ['c']\nmay = ['read']").repeat(10_001),
+                "has 10001 sections, must have at most 10000",
+            ),
         ] {
             let problems = Rights::read(&text).expect_err(&text);
             assert!(problems.iter().any(|one| one.starts_with(says)), "{says}: {problems:?}");

@@ -293,6 +293,13 @@ mod tests {
             assert!(problems.iter().any(|one| one.contains(says)), "{says}: {problems:?}");
             assert!(!problems.concat().contains("secret"), "{problems:?}");
         }
+        let many = |count: usize| {
+            let line = |number| format!("a{number} = ['sha256:{number:064x}']\n");
+            format!("[tokens]\n{}", (0..count).map(line).collect::<String>())
+        };
+        assert!(Tokens::read(&many(NAMES_MAX)).is_ok());
+        let problems = Tokens::read(&many(NAMES_MAX + 1)).expect_err("one too many");
+        assert_eq!(problems, ["has 10001 names, must have at most 10000"]);
         for name in ["", "a b", "ä", "a/b", &"a".repeat(65)] {
             assert!(NewToken::make(name).is_err(), "{name}");
         }

@@ -310,10 +310,35 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Span, StoreTime};
 
     /// The number of lines suppressed before the line, if it is written.
     fn permit(written: &mut Written, consumer: &str, kind: LogEvent, now: Instant) -> Option<u64> {
         written.permit(consumer, kind, now).map(|held_back| held_back.logged().unwrap_or(0))
+    }
+
+    #[test]
+    fn answer_is_logged_as_its_event() {
+        let completed = |late, doubled, result_dropped, replayed| {
+            Ok(Reply::Completed { replayed, late, attempt: 1, result_dropped, doubled })
+        };
+        let refused = |reason| Err(crate::domain::Rejection::new(reason, "no"));
+        let outside = Verdict::OutsideWindow { window: Span::from_secs(60), occurred_at: StoreTime(0) };
+        let suppressed = Verdict::Suppressed { replay_run: "r".into() };
+        for (answer, name, text) in [
+            (Ok(Reply::Verdict(suppressed)), Some("suppressed"), "is not processed"),
+            (Ok(Reply::Verdict(outside)), Some("outside_window"), "older than what the ledger remembers"),
+            (completed(false, false, false, false), None, ""),
+            (completed(true, false, false, false), Some("late"), "after its lease"),
+            (completed(true, true, true, false), Some("doubled"), "may have happened twice"),
+            (completed(false, false, true, false), Some("corrected"), "left out, cut or clamped"),
+            (refused(Reason::ReplayRunUnknown), Some("replay_refused"), "is its run created"),
+            (refused(Reason::Overloaded), None, ""),
+        ] {
+            let event = LogEvent::of(&answer);
+            assert_eq!(event.map(LogEvent::name), name, "{answer:?}");
+            assert!(event.is_none_or(|event| event.text().contains(text)), "{answer:?}");
+        }
     }
 
     #[test]

@@ -58,3 +58,31 @@ pub(super) fn used_before(field: &str) -> Rejection {
         description: "was used before for another request: each request needs a new id".into(),
     }])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read changes nothing: no fault makes its outcome unknown, and only what no repeat can mend is INTERNAL.
+    #[test]
+    fn failed_read_is_refused_by_its_fault() {
+        let text = || "the text of the database".to_owned();
+        for (error, reason) in [
+            (StoreError::Unknown(text()), Reason::StoreUnavailable),
+            (StoreError::NotApplied(Fault::Locked(text())), Reason::Overloaded),
+            (StoreError::NotApplied(Fault::Permanent(text())), Reason::Internal),
+            (StoreError::NotApplied(Fault::Unavailable(text())), Reason::StoreUnavailable),
+            (StoreError::NotApplied(Fault::TimedOut(text())), Reason::StoreUnavailable),
+            (StoreError::NotApplied(Fault::Conflict(text())), Reason::StoreUnavailable),
+            (StoreError::NotApplied(Fault::Stale(text())), Reason::StoreUnavailable),
+            (StoreError::NotApplied(Fault::ClockBehind), Reason::StoreUnavailable),
+            (StoreError::NotApplied(Fault::Schema(text())), Reason::StoreUnavailable),
+            (StoreError::NotApplied(Fault::Outdated(text())), Reason::StoreUnavailable),
+        ] {
+            let refused = read_failed(&error);
+            assert_eq!(refused.reason, reason, "{error:?}");
+            assert!(refused.message.contains("nothing was changed"), "{refused:?}");
+            assert!(!refused.message.contains("text of the database"), "{refused:?}");
+        }
+    }
+}

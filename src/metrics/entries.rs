@@ -257,6 +257,56 @@ mod tests {
         assert!(limit.is_empty(), "{limit:?}");
     }
 
+    /// Messages of the others are summed up, and the age is that of the oldest.
+    #[test]
+    fn stored_messages_of_the_others_are_counted_together() {
+        let registry = Registry::new();
+        let (entries, limit) = (Entries::new(&registry).unwrap(), CardinalityLimit::default());
+        let inbox = |due, later, oldest| Counted {
+            inbox: Some(CountedInbox { due, later, oldest }),
+            ..Counted::default()
+        };
+        let mut counts: BTreeMap<_, _> =
+            (0..NAMED_MAX).map(|number| (format!("a{number:03}"), counted(0, 0))).collect();
+        for (name, one) in [("b", inbox(1, 20, 7)), ("c", inbox(3, 40, 5)), ("d", counted(0, 0))] {
+            counts.insert(name.to_owned(), one);
+        }
+        entries.show(counts, 1, &limit, &|_| NamedBy::ByClient);
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        for (series, value) in [
+            ("inbox_messages{consumer=\"other\",kind=\"due\"}", 4),
+            ("inbox_messages{consumer=\"other\",kind=\"later\"}", 60),
+            ("inbox_oldest_due_seconds{consumer=\"other\"}", 7),
+        ] {
+            assert!(text.contains(&format!("idempotency_ledger_{series} {value}\n")), "{series}: {text}");
+        }
+    }
+
+    /// Whichever are counted first: a consumer that an operator has named takes the series of those that only clients have named.
+    #[test]
+    fn consumers_of_operators_take_the_room_of_those_of_clients() {
+        let registry = Registry::new();
+        let (entries, limit) = (Entries::new(&registry).unwrap(), CardinalityLimit::default());
+        let named_by = |name: &str| NamedBy::by_operator(name.starts_with("own"));
+        // Names that take the room of ten others each.
+        let name = |kind: &str, number: usize| format!("{kind}{number:03}{}", "x".repeat(1_000));
+        let all = |kind: &str, count: usize| -> BTreeMap<_, _> {
+            (0..count).map(|number| (name(kind, number), counted(1, 0))).collect()
+        };
+        let named = |kind: &str| shown(&registry).iter().filter(|(name, _)| name.starts_with(kind)).count();
+        entries.show(all("client", NAMED_MAX), 1, &limit, &named_by);
+        let before = named("client");
+        let own = before / 2;
+        let mut both = all("client", NAMED_MAX);
+        both.extend(all("own", own));
+        entries.show(both, 2, &limit, &named_by);
+        assert_eq!(named("own"), own, "{before} of clients had room");
+        assert!(named("client") < before, "some of {before} made room");
+        // No room is charged twice, and none is lost.
+        entries.show(BTreeMap::new(), 3, &limit, &named_by);
+        assert!(limit.is_empty(), "{limit:?}");
+    }
+
     #[test]
     fn beyond_two_hundred_consumers_the_others_are_counted_together() {
         let registry = Registry::new();

@@ -3,19 +3,21 @@
 
 use std::collections::BTreeSet;
 
-use idempotency_ledger::domain::{Key, Span, TOKEN_MAX};
+use idempotency_ledger::domain::{Key, Policy, Span, TOKEN_MAX};
 use idempotency_ledger::proto::{self, EntryFilter, EntryState, FailureKind};
 use tonic::Code;
 
-use crate::harness::details::{acquired, claim, key, refusal};
+use crate::harness::details::{acquired, claim, fields, key, refusal};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer};
+use crate::inbox::{handed, message, next};
 
 on_both_stores!(
     lists_name_rows_that_cannot_be_read,
     bulk_redrive_refuses_rows_that_cannot_be_read_and_names_them,
     delete_by_hash_mends_a_row_that_cannot_be_read,
     delete_by_hash_leaves_a_row_that_can_be_read,
+    a_call_that_names_a_row_that_cannot_be_read_is_refused,
     a_token_without_a_higher_one_is_granted_no_more,
 );
 
@@ -161,6 +163,9 @@ async fn delete_by_hash_mends_a_row_that_cannot_be_read(kind: Kind) {
         let held = acquired(&server.client.claim(claim("c", id)).await.unwrap().into_inner());
         assert_eq!(held.attempt, 1, "{id} is new");
     }
+    let used = proto::DeleteEntryRequest { request_id: delete("m0", true).request_id, ..delete("m1", true) };
+    let refused = server.admin.delete_entry(used).await.unwrap_err();
+    assert_eq!(fields(&refused), ["request_id"], "it deleted another entry: {refused:?}");
     let audit = proto::ListAuditEventsRequest { key: key("c", "m0"), ..Default::default() };
     let event = server.admin.list_audit_events(audit).await.unwrap().into_inner().events.remove(0);
     assert_eq!(
@@ -197,6 +202,33 @@ async fn delete_by_hash_leaves_a_row_that_can_be_read(kind: Kind) {
         assert_eq!(reason(server.admin.delete_entry(request).await.unwrap_err()), "INVALID_FIELD");
     }
     assert!(server.entry(&Key::new("c", "tests", "m6")).await.is_some());
+    server.stop().await;
+}
+
+/// Nothing is stored, shown or changed by a row that cannot be read.
+async fn a_call_that_names_a_row_that_cannot_be_read_is_refused(kind: Kind) {
+    let policy = Policy { inbox: true, ..Policy::default() };
+    let mut server = TestServer::start_with(kind, Setup::default().with("c", policy)).await;
+    server.client.store(message("m")).await.unwrap();
+    damage(&server, "m", "closed_by = 99").await;
+    let read = proto::GetMessageRequest { key: key("c", "m"), reason: "an audit".into() };
+    let redrive = proto::RedriveEntryRequest {
+        key: key("c", "m"),
+        request_id: "redrive".into(),
+        expected_version: 1,
+        reason: "the provider is back".into(),
+        ..Default::default()
+    };
+    for refused in [
+        server.client.store(message("m")).await.map(drop),
+        server.admin.get_message(read).await.map(drop),
+        server.admin.redrive_entry(redrive).await.map(drop),
+    ] {
+        let status = refused.unwrap_err();
+        assert_eq!(refusal(&status).reason, "ENTRY_UNREADABLE", "{status:?}");
+        assert!(status.message().contains(&hash("m")), "{status:?}");
+    }
+    assert!(handed(&mut server, next(1)).await.is_empty());
     server.stop().await;
 }
 

@@ -232,6 +232,15 @@ async fn an_unreadable_policy_is_shown_as_such_and_not_changed_but_deleted(kind:
     // The newer server's own request, repeated here.
     let repeat = proto::SetPolicyRequest { request_id: "newer c 2".into(), ..set("c", 1, lease(60)) };
     unreadable(&server.admin.set_policy(repeat).await.unwrap_err());
+    // Whether the consumer may have replay runs is not known here.
+    let run = proto::CreateReplayRunRequest {
+        consumer: "c".into(),
+        replay_run: "r".into(),
+        request_id: "run".into(),
+        reason: "a rebuild".into(),
+        ends_in: None,
+    };
+    unreadable(&server.admin.create_replay_run(run).await.unwrap_err());
     let request = proto::ListPolicyVersionsRequest { consumer: "c".into(), ..Default::default() };
     let versions = server.admin.list_policy_versions(request).await.unwrap().into_inner().versions;
     let told: Vec<_> =

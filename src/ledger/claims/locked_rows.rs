@@ -213,3 +213,66 @@ pub(super) fn row_locked() -> Rejection {
         )
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::ledger::claims::answers::AnswerTo;
+    use crate::traces::CallSpan;
+
+    fn key(number: usize) -> Key {
+        Key::new("c", "s", &number.to_string())
+    }
+
+    /// A Complete, whose caller waits for its answer on the receiver.
+    fn complete(number: usize) -> (KeyQueue, tokio::sync::oneshot::Receiver<crate::domain::Answer>) {
+        let (answer, arrives) = tokio::sync::oneshot::channel();
+        let command = Command::Settle(1, Settle::Complete { result: Bytes::new(), left_out: false });
+        let request = Request::new(command, AnswerTo::Call(answer), CallSpan::default());
+        (KeyQueue::new(key(number), request, Instant::now()), arrives)
+    }
+
+    #[test]
+    fn locked_rows_and_the_commands_that_wait_for_them_are_bounded() {
+        let rows = LockedRows::default();
+        let keys: Vec<Key> = (0..=ROWS_MAX).map(key).collect();
+        rows.remember(keys.iter(), false);
+        assert!(rows.is_locked(keys[ROWS_MAX - 1].hash()));
+        assert!(!rows.is_locked(keys[ROWS_MAX].hash()), "no space");
+        assert_eq!(rows.rows().locked.len(), ROWS_MAX);
+        // A row that is remembered already needs no space.
+        rows.remember(keys.iter().take(1), true);
+        assert!(rows.is_locked(keys[0].hash()));
+        let mut callers = Vec::new();
+        for number in 0..WAITING_MAX {
+            let (key_queue, arrives) = complete(number);
+            assert!(rows.enqueue(key_queue).is_none(), "{number}");
+            callers.push(arrives);
+        }
+        let (one_more, _arrives) = complete(0);
+        assert!(rows.enqueue(one_more).is_some(), "it is given back, to be refused");
+        assert_eq!(rows.drain().len(), WAITING_MAX);
+    }
+
+    /// A check that fails shows nothing: rows stay locked for as long as they were seen to be, and no longer.
+    #[test]
+    fn failed_check_keeps_rows_that_were_seen_recently() {
+        let rows = LockedRows::default();
+        let (recent, old) = (key(1), key(2));
+        rows.remember([&recent, &old].into_iter(), false);
+        let before = Instant::now().checked_sub(REMEMBERED_FOR).expect("the clock has run for as long");
+        rows.rows().locked.get_mut(&old.hash()).expect("remembered").seen = before;
+        let callers = [1, 2].map(|number| {
+            let (key_queue, arrives) = complete(number);
+            assert!(rows.enqueue(key_queue).is_none());
+            arrives
+        });
+        let (free, late) = rows.checked(None);
+        let free: Vec<&str> = free.iter().map(|key_queue| key_queue.key.id()).collect();
+        assert_eq!((free, late.len()), (vec!["2"], 0));
+        assert!(rows.is_locked(recent.hash()) && !rows.is_locked(old.hash()));
+        drop(callers);
+    }
+}

@@ -216,6 +216,29 @@ mod tests {
     }
 
     #[test]
+    fn jobs_that_accept_nothing_refuse_stores() {
+        type Ends = fn(&Jobs);
+        let ends: [(Ends, Reason, bool); 2] =
+            [(Jobs::close, Reason::Draining, false), (Jobs::outdated, Reason::StoreUnavailable, true)];
+        for (end, reason, refuses_waiting) in ends {
+            let jobs = Jobs::new(9, 1_000);
+            let (answer, mut arrives) = oneshot::channel();
+            jobs.push(vec![StoreJob { answer, ..store("waits", 10) }]).unwrap();
+            end(&jobs);
+            let refused = arrives.try_recv().ok().map(|answer| answer.unwrap_err().reason);
+            assert_eq!(
+                refused,
+                refuses_waiting.then_some(reason),
+                "what was accepted before is carried out, or refused"
+            );
+            assert_eq!(jobs.push(vec![store("late", 10)]).unwrap_err().reason, reason);
+            let mut left = StillCounted::default();
+            jobs.still_counted(&mut left);
+            assert_eq!(left.is_empty(), refuses_waiting, "{left:?}");
+        }
+    }
+
+    #[test]
     fn push_beyond_bounds_is_overloaded() {
         for (stores_max, bytes_max, first, second, fits) in [
             (3, 1_000, 1, 2, true),

@@ -134,11 +134,62 @@ fn chosen_of(entries: &[DueEntry<'_>], grants: Vec<Grant>) -> Vec<Chosen> {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
     use bytes::Bytes;
+    use uuid::Uuid;
 
     use super::*;
-    use crate::domain::{ClockLimits, Key, Reading, Verdict};
-    use crate::store::KeptMessage;
+    use crate::domain::{Claimant, ClockLimits, Key, Reading, Store, Verdict, store_absent};
+    use crate::ledger::policies::in_force::{InForce, PoliciesInForce};
+    use crate::ledger::policies::table::Policies;
+    use crate::store::{DuePlace, KeptMessage};
+
+    /// A store that has lost commits hands nothing out, whatever the policies are: a message may have been processed before.
+    #[test]
+    fn store_that_lost_commits_hands_out_nothing() {
+        let policy = Policy { inbox: true, ..Policy::default() };
+        let policies = Policies::new(policy.clone(), BTreeMap::new());
+        let live = PoliciesInForce::new(policies.clone(), InForce::unread(policies), Duration::MAX, false);
+        let snapshot = live.snapshot();
+        let now = StoreTime(1);
+        let message = Store { fingerprint: Bytes::new(), occurred_at: None, traceparent: String::new() };
+        let stored = store_absent(&Key::new("c", "s", "1"), &message, &policy, 1).0;
+        let entry = stored.write.expect("it is stored");
+        let place = DuePlace { at: now, key: entry.key.hash() };
+        let command = || Claim {
+            claimant: Claimant { claim_id: Uuid::nil(), principal: String::new(), owner: String::new() },
+            lease: None,
+            fingerprint: Bytes::new(),
+            occurred_at: None,
+            traceparent: String::new(),
+            handed_out: true,
+        };
+        for (withheld, granted, refused) in [(false, 1, None), (true, 0, Some(Reason::StoreUnavailable))] {
+            let job = LookJob {
+                claim: Handout {
+                    claim_id: Uuid::nil(),
+                    consumer: "c".into(),
+                    principal: String::new(),
+                    owner: String::new(),
+                    keys: Vec::new(),
+                },
+                command: command(),
+                bounds: HandOutBounds { messages: 1, bytes: usize::MAX },
+                until: Instant::now(),
+                answer: oneshot::channel().0,
+                cursor: Arc::default(),
+            };
+            let reading = Reading { now, token_offset: 0, mark: 0, limits: ClockLimits::NONE };
+            let candidates = vec![Candidate { entry: Ok(entry.clone()), bytes: Some(1), place }];
+            let choice = judged_by(&job, &snapshot, withheld)(&Due { reading, before: None, candidates });
+            assert_eq!(choice.chosen.len(), granted, "{withheld}");
+            assert_eq!(choice.refused.as_ref().map(|rejection| rejection.reason), refused, "{withheld}");
+            let lost = choice.refused.is_some_and(|rejection| rejection.message.contains("lost commits"));
+            assert_eq!(lost, withheld, "it says what an operator must do");
+        }
+    }
 
     #[test]
     fn repeat_that_is_answered_no_message_is_refused() {

@@ -75,3 +75,35 @@ impl RunLookups {
         Ok(past)
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// Clients choose the names of consumers and runs: however many they name, few are remembered, and each makes the store be
+    /// asked at most once a second.
+    #[test]
+    fn runs_are_looked_up_once_a_second_for_a_bounded_number_of_consumers() {
+        let lookups = RunLookups::default();
+        let turn = |consumer: usize| lookups.turn(&Namespace::new(&format!("c{consumer}"), "r"));
+        for consumer in 0..CONSUMERS_MAX {
+            assert_eq!(turn(consumer), NotInForce::MayLook, "{consumer}");
+            assert_eq!(turn(consumer), NotInForce::Unknown, "looked up a moment ago: {consumer}");
+        }
+        assert_eq!(turn(CONSUMERS_MAX), NotInForce::Unknown, "no space");
+        let last = |consumer: usize, past: Option<&str>, age: Duration| {
+            let at = Instant::now().checked_sub(age).expect("the clock has run for as long");
+            let looked = Looked { at, past: past.map(Into::into) };
+            lookups.0.lock().expect("no panic").insert(format!("c{consumer}").into(), looked);
+        };
+        last(7, Some("r"), Duration::ZERO);
+        assert_eq!(turn(7), NotInForce::Past);
+        last(7, Some("another"), Duration::ZERO);
+        assert_eq!(turn(7), NotInForce::Unknown);
+        // Looks that are older than a second make space.
+        last(7, Some("r"), EVERY);
+        assert_eq!(turn(CONSUMERS_MAX), NotInForce::MayLook);
+        assert_eq!(turn(CONSUMERS_MAX + 1), NotInForce::Unknown, "no space again");
+        assert!(lookups.0.lock().expect("no panic").len() <= CONSUMERS_MAX);
+    }
+}

@@ -191,6 +191,27 @@ mod tests {
         assert!(log.report(NOW, at(1_903)).is_some());
     }
 
+    /// Operators see these words in `GetStatus`: no address, statement or error text of the database.
+    #[test]
+    fn words_of_an_error_have_no_text_of_the_database() {
+        let text = || "host=db.internal password=secret".to_owned();
+        for (error, says) in [
+            (StoreError::Unknown(text()), "connection to the store was lost"),
+            (StoreError::NotApplied(Fault::Unavailable(text())), "could not be reached"),
+            (StoreError::NotApplied(Fault::TimedOut(text())), "took too long"),
+            (StoreError::NotApplied(Fault::Conflict(text())), "lost against other statements"),
+            (StoreError::NotApplied(Fault::Stale(text())), "had to be renewed"),
+            (StoreError::NotApplied(Fault::Locked(text())), "locked by another session"),
+            (StoreError::NotApplied(Fault::Permanent(text())), "refused a statement"),
+            (StoreError::NotApplied(Fault::ClockBehind), "clock was behind"),
+            (StoreError::NotApplied(Fault::Schema(text())), "schema was not the one"),
+            (StoreError::NotApplied(Fault::Outdated(text())), "needs a newer server"),
+        ] {
+            let words = words(&error);
+            assert!(words.contains(says) && !words.contains("secret"), "{error:?}: {words}");
+        }
+    }
+
     #[test]
     fn an_error_keeps_its_instant() {
         let (mut log, start) = log();

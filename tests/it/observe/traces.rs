@@ -83,7 +83,10 @@ async fn the_way_of_a_message_is_told(url: &str, database: &str, again: &[&str])
         ..proto::FailRequest::default()
     };
     client.fail(within(PRODUCER, failed)).await.unwrap();
-    let second = acquired(client.claim(within(REDELIVERY, order())).await.unwrap().get_ref());
+    // A Claim that may wait is recorded as any other.
+    let wait = Some(prost_types::Duration { seconds: 1, nanos: 0 });
+    let waits = proto::ClaimRequest { wait, ..order() };
+    let second = acquired(client.claim(within(REDELIVERY, waits)).await.unwrap().get_ref());
     let done = proto::CompleteRequest {
         key: key("billing", "1"),
         token: second.token,

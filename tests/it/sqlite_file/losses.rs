@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use idempotency_ledger::proto::{self, admin_service_client::AdminServiceClient};
 
 use super::{Logged, complete, unavailable};
-use crate::harness::details::{acquired, claim, completed, key};
+use crate::harness::details::{acquired, claim, completed, key, refusal};
 use crate::harness::postgres::free_port;
+use crate::harness::signals::signal;
 use crate::inbox::{ids, message, next};
 
 const LOSSES: &str = "idempotency_ledger_store_losses_total";
@@ -28,12 +29,25 @@ async fn two_beats(folder: &Path) {
     }
 }
 
-/// A server is killed, and what happens to its files; its successor grants nothing until a person accepts the loss.
-async fn lost(harm: fn(&Path)) {
+/// A server is killed, and what happens to its files; its successor grants nothing until a person accepts the loss, and refuses to
+/// store a message for the reason `stores`.
+async fn lost(harm: fn(&Path), stores: &str) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     // The first part is carried over into the file at the end.
-    drop(Logged::start(folder, &[]).await);
+    let mut logged = Logged::start(folder, &[]).await;
+    let request = proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "inbox".into(),
+        reason: "its messages are stored".into(),
+        policy: Some(proto::Policy { inbox: Some(true), ..Default::default() }),
+        ..Default::default()
+    };
+    let mut admin = AdminServiceClient::new(logged.server.channel().await.unwrap());
+    admin.set_policy(request).await.unwrap();
+    drop(admin);
+    signal("TERM", &[logged.server.child.id()]);
+    assert!(logged.server.child.wait().unwrap().success());
     let logged = Logged::start(folder, &[]).await;
     complete(&mut logged.server.client().await, 0..20).await;
     two_beats(folder).await;
@@ -49,6 +63,9 @@ async fn lost(harm: fn(&Path)) {
             unavailable(&refused);
             assert!(refused.message().contains("lost commits"), "{refused:?}");
         }
+        let refused = client.store(message("new")).await.unwrap_err();
+        assert_eq!(refusal(&refused).reason, stores, "{refused:?}");
+        assert_eq!(refused.message().contains("lost commits"), stores == "STORE_UNAVAILABLE", "{refused:?}");
         assert_eq!(metric(&observed, LOSSES).await, "1");
         let text = logged.kill();
         let told = |line: &&str| line.contains("ERROR") && line.contains("--accept-loss");
@@ -81,25 +98,32 @@ async fn metric(address: &str, series: &str) -> String {
 
 #[tokio::test]
 async fn a_wal_that_is_removed_after_a_kill_is_a_loss() {
-    lost(|folder| std::fs::remove_file(folder.join("ledger.db-wal")).unwrap()).await;
+    lost(|folder| std::fs::remove_file(folder.join("ledger.db-wal")).unwrap(), "STORE_UNAVAILABLE").await;
 }
 
 #[tokio::test]
 async fn a_wal_that_is_cut_after_a_kill_is_a_loss() {
-    lost(|folder| {
-        let log = std::fs::OpenOptions::new().write(true).open(folder.join("ledger.db-wal")).unwrap();
-        log.set_len(log.metadata().unwrap().len() / 8).unwrap();
-    })
+    lost(
+        |folder| {
+            let log = std::fs::OpenOptions::new().write(true).open(folder.join("ledger.db-wal")).unwrap();
+            log.set_len(log.metadata().unwrap().len() / 8).unwrap();
+        },
+        "STORE_UNAVAILABLE",
+    )
     .await;
 }
 
 #[tokio::test]
 async fn a_file_that_is_removed_with_its_wal_is_a_loss() {
-    lost(|folder| {
-        for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
-            std::fs::remove_file(folder.join(name)).unwrap();
-        }
-    })
+    // The policy is lost, too.
+    lost(
+        |folder| {
+            for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+                std::fs::remove_file(folder.join(name)).unwrap();
+            }
+        },
+        "INBOX_OFF",
+    )
     .await;
 }
 

@@ -4,6 +4,7 @@ mod account;
 mod bounds;
 mod crowd;
 mod replicas;
+mod without_claim;
 
 use std::time::Duration;
 

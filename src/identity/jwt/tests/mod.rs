@@ -143,6 +143,23 @@ fn verify_without_kid_tries_few_keys() {
 }
 
 #[test]
+fn refusal_without_kid_says_how_many_keys_were_tried() {
+    let signer = Signer::new();
+    for (count, refused, says) in [
+        (4, Refused::Signature, "signature of the token is not valid"),
+        (5, Refused::NotTried, "by the first 4 keys"),
+    ] {
+        let all: Vec<String> = (0..count).map(|_| signer.ed25519("")).collect();
+        let keys = Arc::new(Keys::of_jwks(signer::jwks(&all).as_bytes()).unwrap());
+        let issuer = Issuer::new("a", "https://a.example", &["ledger".to_owned()], keys).unwrap();
+        let token = signer.token(r#"{"alg":"EdDSA"}"#, CLAIMS, By::OtherEd25519);
+        let result = verify(&[issuer], &token, NOW).unwrap_err();
+        assert_eq!(result, refused, "{count}");
+        assert!(result.to_string().contains(says), "{result}");
+    }
+}
+
+#[test]
 fn verify_key_of_other_issuer_is_unknown() {
     let world = World::new();
     let of_b = CLAIMS.replace("a.example", "b.example");

@@ -244,3 +244,28 @@ fn claims_are_refused_before_decoding_only_where_all_would_be() {
     closed.close();
     assert!(closed.room_for_claims(1_000).is_ok(), "DRAINING is the answer to decoded claims");
 }
+
+/// Each command of a per-key queue is answered: a command that is dropped without an answer counts as unknown.
+#[test]
+fn queue_that_accepts_nothing_refuses_each_command() {
+    type Ends = fn(&Queue);
+    let ends: [(Ends, Reason); 2] =
+        [(Queue::close, Reason::Draining), (Queue::outdated, Reason::StoreUnavailable)];
+    for (end, reason) in ends {
+        let queue = Queue::new(16, 1 << 20, 16);
+        end(&queue);
+        assert_eq!(queue.push(key_queue(0, claim(), Instant::now())).unwrap_err().reason, reason);
+        let mut answered = Vec::new();
+        let mut request = |command| {
+            let (answer, arrives) = tokio::sync::oneshot::channel();
+            answered.push(arrives);
+            Request::new(command, AnswerTo::Call(answer), CallSpan::default())
+        };
+        let mut both = KeyQueue::new(Key::new("c", "s", "1"), request(claim()), Instant::now());
+        both.push(request(Command::Lookup));
+        queue.push_or_refuse(both);
+        for mut arrives in answered {
+            assert_eq!(arrives.try_recv().expect("an answer").unwrap_err().reason, reason);
+        }
+    }
+}
