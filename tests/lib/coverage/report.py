@@ -14,8 +14,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LISTED = ROOT / "tests/lib/coverage/untaken.tsv"
-# A file up to its tests, and files that are tests as a whole.
-TESTS = re.compile(r"^\s*#\[cfg\((?:all\()?(?:any\()?test", re.MULTILINE)
+# Where the module of tests of a file begins, which ends it; and files that are tests as a whole. Other items for tests stand anywhere:
+# tests take them, so that they are not noticed.
+TESTS = re.compile(r"^#\[cfg\((?:all\()?(?:any\()?test[^\n]*\n(?:#\[[^\n]*\n)*mod \w+ \{", re.MULTILINE)
 TEST_FILES = re.compile(r"(^|/)(tests(/|\.rs$)|interleavings(/|\.rs$)|for_tests\.rs$|any_split\.rs$|model\.rs$)")
 
 
