@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +16,9 @@ pub(crate) enum Lost {
     /// It is carried out, and its answer never arrives.
     Answer,
 }
+
+/// How long the answer to a packet may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(crate) struct Cutter {
@@ -67,7 +71,8 @@ async fn relay(
                 let mine = sent.fetch_add(1, Ordering::SeqCst) + 1 == number;
                 if mine && lost == Lost::Answer {
                     let _sent = far.write_all(&there[..count]).await;
-                    let _answer = far.read(&mut back).await;
+                    // Some packets have no answer.
+                    let _answer = tokio::time::timeout(ANSWER_WITHIN, far.read(&mut back)).await;
                 }
                 if mine {
                     cut.store(true, Ordering::SeqCst);

@@ -18,8 +18,8 @@ use super::{Ran, command, ended};
 use crate::harness::server::TestServer;
 use crate::harness::signals::signal;
 
-/// How long an event is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an event is waited for: longer than a run repeats its report on a connection without answers.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A folder in which commands leave what they did.
 struct Folder(tempfile::TempDir);
