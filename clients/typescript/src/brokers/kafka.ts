@@ -178,6 +178,9 @@ export class TopicConsumer {
       protocols: ['range', 'roundrobin'].map((name) => ({ name, version: 1 })),
       // A join is answered when the other members have joined.
       requestTimeout: (membership?.rebalanceTimeout ?? REBALANCE) + COPY,
+      // A timer of the client, for an event that nobody awaits here: it would keep a process that stops amid a rebalance from ending,
+      // by default for the rebalance timeout.
+      heartbeatStallTimeout: CLOSE,
     });
     const reader = new client.Consumer(own);
     const producer = new client.Producer(shared);
