@@ -22,7 +22,9 @@ import (
 
 const (
 	commitEvery = time.Second
-	callWait    = 10 * time.Second // how long a copy may take, or the last commit
+	callWait    = 10 * time.Second // how long a copy may take
+	leaveWait   = 3 * time.Second  // how long the last commit and the leave may take together
+	closeWait   = time.Second      // until a client is left that does not close
 	revokeWait  = 5 * time.Second  // how long a commit may take while the group waits for it
 	// askEvery is how long a message waits at most whose attempt runs at another member. The ledger names the end of the lease, but
 	// after a rebalance the former owner of the partition mostly ends or releases the attempt within a second.
@@ -139,7 +141,7 @@ func (c Consumer) Run(ctx context.Context) error {
 		return fmt.Errorf("kafkaledger: %w", err)
 	}
 	r.offsets = r.client
-	defer r.client.CloseAllowingRebalance()
+	defer r.close()
 	err = pool.Run(r.take)
 	r.leave()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -73,13 +74,27 @@ func (r *run) committed(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg
 	}
 }
 
-// leave commits what is done, and leaves the group.
+// leave commits what is done, and leaves the group. While the group rebalances, a member that stands still delays both.
 func (r *run) leave() {
-	ctx, cancel := r.pool.Bounded(callWait)
+	ctx, cancel := r.pool.Bounded(leaveWait)
 	defer cancel()
 	r.client.AllowRebalance()
 	if err := r.client.CommitMarkedOffsets(ctx); err != nil {
 		r.pool.Warn("offsets are not committed; their messages are delivered again", err.Error())
 	}
 	_ = r.client.LeaveGroupContext(ctx) // Else the group waits for the end of the session.
+}
+
+// close closes the client. It leaves its group first, and waits for that as long as another member delays a rebalance: perhaps for
+// minutes. Then it goes on in the background.
+func (r *run) close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		r.client.CloseAllowingRebalance()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeWait):
+	}
 }
