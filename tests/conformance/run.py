@@ -192,6 +192,8 @@ def main() -> int:
     if options.rules:
         return 0 if rules(known) else 1
     chosen = [known[name] for name in options.language or known]
+    if options.bugs and not options.language:
+        chosen = [language for language in chosen if bugs.bugs_of(language.name)]
     if options.rotate:
         chosen = rotated(chosen, options.rotate)
     if options.tools:
