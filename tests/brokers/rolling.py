@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import signal
 import sqlite3
 import threading
 import time
@@ -39,6 +40,7 @@ CALM, CALM_EFFECTS = 3, 40  # seconds and effects without a restart: how long me
 ROUND = 200  # messages of the stream, at least, for a round: in each of them every consumer is replaced once
 SERVES = 120  # seconds until a new consumer has processed a message
 FOREVER = float("inf")
+JOINS = 1.5  # seconds from the start of a consumer's process until its group rebalances
 LOOK = 0.02  # seconds between two looks at the sinks
 PAGE, NEWEST = 1000, 100
 
@@ -155,6 +157,8 @@ class Rolling(Run):
                 self.workers[place] = self.worker(place)
                 self.serves(self.workers[place].pid, stream)
                 self.replaced += 1
+        if self.broker.divides:
+            self.stop_amid_rebalance(stream)
         wait_for("the stream is long enough", lambda: len(stream.published) >= size, seconds=PATIENCE + size / 10)
         stream.enough()
         messages = dict.fromkeys(stream.published, "payment")
@@ -169,6 +173,21 @@ class Rolling(Run):
         self.end()
         self.longest = max(stream.waits(began, FOREVER))[0]
         return messages
+
+    def stop_amid_rebalance(self, stream: Stream) -> None:
+        """Replaces a consumer while its group waits for another one, which stands still: neither a commit nor a leave is answered then."""
+        still = self.workers[0]
+        still.send_signal(signal.SIGSTOP)
+        try:
+            joining = self.worker(1)
+            self.consumes(joining)
+            time.sleep(JOINS)
+            self.stop(self.workers[1])
+            self.workers[1] = joining
+        finally:
+            still.send_signal(signal.SIGCONT)
+        self.serves(joining.pid, stream)
+        self.replaced += 1
 
     def late(self, waited: float, id: str) -> str:
         """What is known of a message that has waited for too long."""

@@ -82,7 +82,22 @@ func (r *run) leave() {
 	if err := r.client.CommitMarkedOffsets(ctx); err != nil {
 		r.pool.Warn("offsets are not committed; their messages are delivered again", err.Error())
 	}
-	_ = r.client.LeaveGroupContext(ctx) // Else the group waits for the end of the session.
+	if r.client.LeaveGroupContext(ctx) != nil {
+		r.leaveAmidRebalance()
+	}
+}
+
+// leaveAmidRebalance sends what the client sends only when its join is answered. Else the group would wait for the end of this
+// member's session. The broker answers it at any time.
+func (r *run) leaveAmidRebalance() {
+	ctx, cancel := r.pool.Bounded(closeWait)
+	defer cancel()
+	request, member := kmsg.NewPtrLeaveGroupRequest(), kmsg.NewLeaveGroupRequestMember()
+	member.MemberID, _ = r.client.GroupMetadata()
+	request.Group, request.MemberID, request.Members = r.Group, member.MemberID, []kmsg.LeaveGroupRequestMember{member}
+	if _, err := request.RequestWith(ctx, r.client); err != nil {
+		r.pool.Warn("the group waits for the end of this member's session", err.Error())
+	}
 }
 
 // close closes the client. It leaves its group first, and waits for that as long as another member delays a rebalance: perhaps for
