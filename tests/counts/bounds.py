@@ -30,7 +30,7 @@ MEASUREMENTS = {
         "statements": 1.1,
         "pages": 6.26,  # wanted 5; measured 6.11 to 6.17: each statement reads the page of `ledger.meta`
         "records": 3.1,
-        "bytes": 350,
+        "bytes": 340,  # wanted 350; measured 335.4 to 335.5: a column more, of eight bytes, is noticed here
     }),
     "repeats": ("repeat of a completed key", {"statements": 0.07, "records": 0, "bytes": 0}),
 }
