@@ -246,7 +246,7 @@ mod tests {
             }
             assert_eq!(losses.found(), u64::from(withheld), "{case}");
             assert_eq!(counter::read(&path), Ok(after), "{case}");
-            // What is withheld stays so, however long the server runs.
+            // The server grants nothing at any later heartbeat either, also after it has reminded of the loss.
             for _ in 0..=REMIND_EVERY {
                 assert_eq!(losses.beat(&mut connection).await.unwrap().is_none(), withheld, "{case}");
             }
