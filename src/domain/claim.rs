@@ -354,44 +354,4 @@ pub fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool
 }
 
 #[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::{Claimant, Doubt};
-
-    #[test]
-    fn claim_is_inserted_optimistically_only_when_surely_inside_the_window() {
-        let now = StoreTime(1_780_000_000_000_000);
-        let week = Policy::default().retention;
-        let hour = Span::from_secs(3_600);
-        for (made, clock, guessed) in [
-            (None, None, true),
-            (None, Some(now), true),
-            (Some(now), Some(now), true),
-            (Some(now), None, false),
-            (Some(now - week), Some(now), false),
-            (Some(now - week + hour), Some(now), false),
-            (Some(now - week + hour + hour), Some(now), true),
-        ] {
-            let claim = Claim {
-                claimant: Claimant { claim_id: Uuid::nil(), principal: String::new(), owner: String::new() },
-                lease: None,
-                fingerprint: Bytes::new(),
-                occurred_at: made,
-                traceparent: String::new(),
-                handed_out: false,
-            };
-            assert_eq!(guessable(&claim, &Policy::default(), clock), guessed, "{made:?} {clock:?}");
-            let disabled = Policy { disabled: true, ..Policy::default() };
-            let unreadable = Policy { doubt: Doubt::Unreadable, ..Policy::default() };
-            assert!(!guessable(&claim, &unreadable, clock));
-            let required = Policy { fingerprint: FingerprintMode::Require, ..Policy::default() };
-            let floor = Policy { window_floor: now, ..Policy::default() };
-            let held = Policy { held_by: Some("".into()), ..Policy::default() };
-            assert!(!guessable(&claim, &held, clock));
-            assert!(!guessable(&claim, &disabled, clock) && !guessable(&claim, &required, clock));
-            assert!(!guessable(&claim, &floor, clock) || made.is_none());
-        }
-    }
-}
+mod tests;

@@ -95,3 +95,45 @@ pub enum FailureKind {
     /// A person must look at the message.
     Park,
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn payload_bytes_are_those_of_the_variable_fields() {
+        let claimant =
+            Claimant { claim_id: Uuid::nil(), principal: "not counted".into(), owner: "owner".into() };
+        let claim = Claim {
+            claimant,
+            lease: None,
+            fingerprint: Bytes::from_static(&[1; 32]),
+            occurred_at: None,
+            traceparent: String::new(),
+            handed_out: false,
+        };
+        let renew = |checkpoint| Settle::Renew {
+            lease: None,
+            effect_started: false,
+            checkpoint,
+            checkpoint_dropped: false,
+        };
+        let fail = Settle::Fail { kind: FailureKind::Terminal, error: "broken".into(), retry_after: None };
+        for (command, bytes) in [
+            (Command::Claim(claim), 32 + 5),
+            (
+                Command::Settle(1, Settle::Complete { result: Bytes::from_static(b"done"), left_out: false }),
+                4,
+            ),
+            (Command::Settle(1, fail), 6),
+            (Command::Settle(1, renew(Some(Bytes::from_static(b"page 7!")))), 7),
+            (Command::Settle(1, renew(None)), 0),
+            (Command::Settle(1, Settle::Release { delay: Span::ZERO, unpin: false }), 0),
+            (Command::Lookup, 0),
+        ] {
+            assert_eq!(command.payload_bytes(), bytes, "{command:?}");
+        }
+    }
+}

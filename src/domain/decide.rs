@@ -65,3 +65,64 @@ pub fn decide_absent(key: &Key, command: &Command, policy: &Policy, position: i6
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Claimant, OccurredAtMode, Reason, ReplayMode, Reply, RunMode, Span, Verdict};
+
+    fn claim(occurred_at: Option<StoreTime>) -> Command {
+        Command::Claim(Claim {
+            claimant: Claimant { claim_id: Uuid::nil(), principal: String::new(), owner: String::new() },
+            lease: None,
+            fingerprint: Bytes::new(),
+            occurred_at,
+            traceparent: String::new(),
+            handed_out: false,
+        })
+    }
+
+    #[test]
+    fn absent_key_is_granted_until_window_or_run_end() {
+        let (key, made, end) = (Key::new("c", "s", "1"), StoreTime(1_780_000_000_000_000), StoreTime(9_000));
+        let live = Policy::default();
+        let rebuilds = Standing::Known { mode: RunMode::Rebuild, end };
+        let run = Policy { run: rebuilds, replay: ReplayMode::Rebuild, ..Policy::default() };
+        // No claim without `occurred_at` is granted by this one: the claim at instant zero still has it.
+        let asks = Policy { occurred_at: OccurredAtMode::Require, ..Policy::default() };
+        for (command, policy, until) in [
+            (claim(None), live.clone(), StoreTime::MAX),
+            (claim(Some(made)), live.clone(), made + live.retention - Span(1)),
+            (claim(Some(made)), asks, made + live.retention - Span(1)),
+            (claim(None), run.clone(), end - Span(1)),
+        ] {
+            let (decision, valid) = decide_absent(&key, &command, &policy, 1);
+            let acquired = matches!(decision.answer, Ok(Reply::Verdict(Verdict::Acquired { .. })));
+            assert!(acquired && decision.grants, "{:?}", decision.answer);
+            assert_eq!(valid, until, "{command:?} {:?}", policy.run);
+        }
+        let settle = Command::Settle(7, crate::Settle::Release { delay: Span::ZERO, unpin: false });
+        let (decision, valid) = decide_absent(&key, &settle, &run, 1);
+        assert_eq!((decision.answer.unwrap_err().reason, valid), (Reason::EntryNotFound, StoreTime::MAX));
+    }
+
+    #[test]
+    fn answer_without_entry_is_given_to_claims_and_lookups_alone() {
+        let key = Key::new("c", "s", "1");
+        let (now, unreadable) =
+            (StoreTime(1), Policy { doubt: crate::Doubt::Unreadable, ..Policy::default() });
+        let settle = Command::Settle(7, crate::Settle::Release { delay: Span::ZERO, unpin: false });
+        for (command, policy, answered) in [
+            (claim(None), Policy::default(), false),
+            (claim(None), Policy { occurred_at: OccurredAtMode::Require, ..Policy::default() }, true),
+            (Command::Lookup, Policy::default(), false),
+            (Command::Lookup, Policy { run: Standing::Unknown, ..Policy::default() }, true),
+            (settle, unreadable, false),
+        ] {
+            assert_eq!(without_entry(&key, &command, &policy, now).is_some(), answered, "{command:?}");
+        }
+    }
+}

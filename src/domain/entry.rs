@@ -390,3 +390,6 @@ impl Entry {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,3 +66,41 @@ impl<'a> Fold<'a> {
         self.write.map(|entry| (entry, self.grants))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, Reply, State, StoreTime};
+
+    fn decision(version: Option<i64>, grants: bool) -> Decision {
+        let write = version.map(|version| Entry {
+            version,
+            ..Entry::blank(&Key::new("c", "s", "1"), &Policy::default(), StoreTime(0))
+        });
+        let answer =
+            Ok(Reply::Released { state: State::Received, replayed: false, unpinned: false, in_a_row: 1 });
+        Decision { answer, write, grants }
+    }
+
+    /// Each decision has the version that it writes, and whether it is a grant.
+    #[test]
+    fn fold_writes_its_last_entry_with_its_first_version() {
+        for (decisions, written) in [
+            (vec![], None),
+            (vec![(None, false)], None),
+            (vec![(Some(7), false)], Some((7, false))),
+            (vec![(Some(7), true)], Some((7, true))),
+            (vec![(Some(7), true), (Some(8), false), (None, false)], Some((7, true))),
+            (vec![(Some(7), false), (Some(8), true)], Some((7, true))),
+            (vec![(Some(7), false), (Some(8), false)], Some((7, false))),
+        ] {
+            let key = Key::new("c", "s", "1");
+            let mut fold = Fold::new(&key, None);
+            for &(version, grants) in &decisions {
+                assert_eq!(fold.keep(decision(version, grants)).wrote, version.is_some());
+            }
+            let found = fold.into_write().map(|(entry, grants)| (entry.version, grants));
+            assert_eq!(found, written, "{decisions:?}");
+        }
+    }
+}

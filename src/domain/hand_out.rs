@@ -117,3 +117,133 @@ pub fn hand_out_again(
     };
     entries.iter().zip(1..).enumerate().filter_map(grant).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Claimant, ClockLimits, ClosedBy, Key, ParkCause, State, StoreTime};
+
+    const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
+
+    fn claim() -> Claim {
+        Claim {
+            claimant: Claimant { claim_id: Uuid::from_u128(1), principal: "p".into(), owner: "o".into() },
+            lease: None,
+            fingerprint: Bytes::new(),
+            occurred_at: None,
+            traceparent: String::new(),
+            handed_out: true,
+        }
+    }
+
+    fn reading() -> Reading {
+        Reading { now: NOW, token_offset: 0, mark: 0, limits: ClockLimits::NONE }
+    }
+
+    fn received(policy: &Policy) -> Entry {
+        let mut entry = Entry::blank(&Key::new("c", "s", "1"), policy, NOW);
+        (entry.version, entry.closed_by, entry.closed_at) = (1, ClosedBy::Store, Some(NOW));
+        entry
+    }
+
+    /// An entry whose attempts are used up is parked in place of its grant.
+    fn exhausted(policy: &Policy) -> Entry {
+        let attempts = policy.max_attempts;
+        Entry {
+            state: State::FailedRetryable,
+            closed_by: ClosedBy::FailRetryable,
+            attempts,
+            ..received(policy)
+        }
+    }
+
+    /// The cursor passes all candidates that were granted or parked, and no other one.
+    #[test]
+    fn hand_out_passes_the_granted_and_the_parked() {
+        let policy = Policy { max_attempts: 3, ..Policy::default() };
+        let (due, used_up) = (received(&policy), exhausted(&policy));
+        for (candidates, messages, places, parked, passed) in [
+            (vec![], 9, vec![], 0, 0),
+            (vec![(&due, 10)], 9, vec![0], 0, 1),
+            (vec![(&used_up, 10)], 9, vec![], 1, 1),
+            (vec![(&used_up, 10), (&due, 10), (&used_up, 10)], 9, vec![1], 2, 3),
+            (vec![(&due, 10), (&due, 10), (&due, 10)], 2, vec![0, 1], 0, 2),
+            // 100 bytes are allowed, and a first message of any size.
+            (vec![(&due, 60), (&due, 40), (&due, 1)], 9, vec![0, 1], 0, 2),
+            (vec![(&due, 101), (&due, 1)], 9, vec![0], 0, 1),
+        ] {
+            let entries: Vec<_> =
+                candidates.iter().map(|&(entry, bytes)| DueEntry { entry, bytes }).collect();
+            let bounds = HandOutBounds { messages, bytes: 100 };
+            let found = hand_out(&entries, &claim(), bounds, &policy, &reading());
+            let granted: Vec<_> = found.grants.iter().map(|grant| grant.place).collect();
+            assert_eq!((granted, found.parked.len(), found.passed), (places, parked, passed));
+            assert!(found.parked.iter().all(|one| one.state == State::Parked(ParkCause::AttemptsExhausted)));
+            assert_eq!(found.refused, None);
+        }
+    }
+
+    /// Attempts that may kill their worker are made alone.
+    #[test]
+    fn candidate_whose_lease_ran_out_twice_is_handed_out_alone() {
+        let policy = Policy::default();
+        let due = received(&policy);
+        let mut suspect = due.clone();
+        suspect.claimant = Some(claim().claimant);
+        suspect.closed_by = ClosedBy::Open;
+        suspect.lease_until = NOW - policy.reclaim_grace;
+        suspect.state = State::InProgress;
+        let once = suspect.clone();
+        suspect.remember(NOW);
+        for (candidates, places) in [
+            ([&suspect, &due], vec![0]),
+            ([&due, &suspect], vec![0]),
+            ([&once, &due], vec![0, 1]),
+            ([&due, &once], vec![0, 1]),
+        ] {
+            let entries = candidates.map(|entry| DueEntry { entry, bytes: 1 });
+            let other =
+                Claim { claimant: Claimant { claim_id: Uuid::from_u128(2), ..claim().claimant }, ..claim() };
+            let found =
+                hand_out(&entries, &other, HandOutBounds { messages: 9, bytes: 9 }, &policy, &reading());
+            assert_eq!(found.grants.iter().map(|grant| grant.place).collect::<Vec<_>>(), places);
+            assert_eq!(found.passed, places.len());
+        }
+    }
+
+    /// Two candidates have two tokens, at positions from one on.
+    #[test]
+    fn tokens_of_a_handout_differ_by_their_positions() {
+        let policy = Policy::default();
+        let due = received(&policy);
+        let entries = [DueEntry { entry: &due, bytes: 1 }; 2];
+        let found =
+            hand_out(&entries, &claim(), HandOutBounds { messages: 9, bytes: 9 }, &policy, &reading());
+        let tokens: Vec<_> =
+            found.grants.iter().filter_map(|grant| Some(grant.write.as_ref()?.token)).collect();
+        assert_eq!(tokens, [NOW.micros() + 1, NOW.micros() + 2]);
+    }
+
+    /// A repeat is answered what its claim still holds, and was not begun.
+    #[test]
+    fn hand_out_again_returns_what_the_claim_still_holds() {
+        let policy = Policy::default();
+        let held = |started| {
+            let entry = received(&policy);
+            let decision = decide(
+                &entry.key,
+                Some(&entry),
+                &Command::Claim(claim()),
+                &Context::at(&reading(), &policy, 1),
+            );
+            Entry { effect_started: started, ..decision.write.unwrap() }
+        };
+        let (waiting, begun, free) = (held(false), held(true), received(&policy));
+        let entries = [&begun, &waiting, &free, &waiting].map(|entry| DueEntry { entry, bytes: 1 });
+        let found = hand_out_again(&entries, &claim(), &policy, &reading());
+        assert_eq!(found.iter().map(|grant| grant.place).collect::<Vec<_>>(), [1, 3]);
+    }
+}

@@ -71,3 +71,24 @@ pub struct NextAnswer {
     /// Where there are none: how long until the next call may find one.
     pub retry_after: Option<Span>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_counts_the_bytes_of_key_message_fingerprint_and_trace() {
+        let store = Store {
+            fingerprint: Bytes::from_static(&[1; 32]),
+            occurred_at: None,
+            traceparent: "00-1".into(),
+        };
+        let request = StoreRequest {
+            key: Key::new("payments", "shop", "order-1"),
+            store,
+            message: Bytes::from_static(&[2; 200]),
+            event_type: "not counted".into(),
+        };
+        assert_eq!(request.bytes(), 8 + 4 + 7 + 200 + 32 + 4);
+    }
+}

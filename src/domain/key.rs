@@ -153,6 +153,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn key_counts_the_bytes_of_its_parts() {
+        assert_eq!(Key::new("payments", "shop", "order-1").bytes(), 8 + 4 + 7);
+        assert_eq!(Key::new("payments", "shop", "\u{e9}").bytes(), 8 + 4 + 2);
+    }
+
     /// The hash of a key is a stored format.
     #[test]
     fn key_hash_never_changes() {

@@ -113,6 +113,35 @@ mod tests {
         }
     }
 
+    /// Retentions that a patch does not set: results are kept as long as entries where they were before, else not longer.
+    #[test]
+    fn other_retentions_follow_the_retention() {
+        let days = Span::from_days;
+        let of = |results| Policy {
+            retention: days(7),
+            result_retention: days(results),
+            failed_retention: days(30),
+            abandoned_retention: days(40),
+            max_redelivery_window: days(7),
+            ..Policy::default()
+        };
+        for (results, retention, found) in [
+            (7, 20, (20, 30, 40)),
+            (7, 5, (5, 30, 40)),
+            (3, 20, (3, 30, 40)),
+            (3, 2, (2, 30, 40)),
+            (7, 50, (50, 50, 50)),
+        ] {
+            let next =
+                PolicyPatch { retention: Some(days(retention)), ..PolicyPatch::default() }.onto(&of(results));
+            let (result, failed, abandoned) = found;
+            assert_eq!(next.result_retention, days(result), "{results} {retention}");
+            assert_eq!((next.failed_retention, next.abandoned_retention), (days(failed), days(abandoned)));
+        }
+        let wide = PolicyPatch { max_redelivery_window: Some(days(60)), ..PolicyPatch::default() };
+        assert_eq!(wide.onto(&of(7)).abandoned_retention, days(60));
+    }
+
     #[test]
     fn every_field_of_a_policy_can_be_set() {
         let mut fields = Vec::new();

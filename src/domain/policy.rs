@@ -336,3 +336,6 @@ fn text(span: Span) -> String {
     }
     format!("{}ms", span.0 / 1_000)
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,4 +157,47 @@ mod tests {
             assert_eq!(looked_up.expect_err("nothing is found").reason, reason, "{doubt:?}");
         }
     }
+
+    fn held(prefix: &str, disabled: bool) -> Policy {
+        Policy { disabled, held_by: Some(prefix.into()), ..Policy::default() }
+    }
+
+    /// Each refusal says what to do next: no two reasons have the same text.
+    #[test]
+    fn refusal_has_the_text_of_its_reason() {
+        let disabled = Policy { disabled: true, ..Policy::default() };
+        for (policy, reason, says) in [
+            (Policy::default(), Reason::ConsumerDisabled, "until an operator enables it"),
+            (disabled, Reason::ConsumerDisabled, "until an operator enables it"),
+            (held("pay", true), Reason::ConsumerDisabled, "until an operator enables it"),
+            (held("pay", false), Reason::ConsumerDisabled, "until the hold ends"),
+            (held("pay", false), Reason::ReplayRunClosed, "is closed or over"),
+            (Policy::default(), Reason::PolicyUnreadable, "set by a newer version"),
+            (Policy::default(), Reason::StoreUnavailable, "could not be read for too long"),
+            (Policy::default(), Reason::ReplayRunUnknown, "CreateReplayRun"),
+            (Policy::default(), Reason::EntryUnreadable, "A damaged row"),
+            (Policy::default(), Reason::InboxOff, "does not have `inbox`"),
+            (Policy::default(), Reason::BacklogFull, "inbox_bytes_max"),
+            (Policy::default(), Reason::ReplayForbidden, "forbids replays by now"),
+        ] {
+            let refused = refusal_by(&policy, reason);
+            assert_eq!(refused.reason, reason);
+            assert!(refused.message.contains(says), "{reason}: {}", refused.message);
+        }
+    }
+
+    #[test]
+    fn run_grants_until_the_last_instant_before_its_end() {
+        let end = StoreTime(1_000);
+        let run = Standing::Known { mode: RunMode::Rebuild, end };
+        let policy = Policy { run, replay: ReplayMode::Rebuild, ..Policy::default() };
+        let forbidden = Policy { replay: ReplayMode::Forbid, ..policy.clone() };
+        for (policy, now, reason) in [
+            (&policy, 999, None),
+            (&policy, 1_000, Some(Reason::ReplayRunClosed)),
+            (&forbidden, 999, Some(Reason::ReplayForbidden)),
+        ] {
+            assert_eq!(held_back(policy, StoreTime(now)), reason, "{now}");
+        }
+    }
 }

@@ -186,3 +186,50 @@ impl Rejection {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_runs_and_failures_are_those_of_the_contract() {
+        let of = |is: fn(Reason) -> bool| -> Vec<String> {
+            Reason::ALL.iter().filter(|reason| is(**reason)).map(ToString::to_string).collect()
+        };
+        assert_eq!(of(Reason::is_of_a_run), ["REPLAY_RUN_UNKNOWN", "REPLAY_RUN_CLOSED", "REPLAY_FORBIDDEN"]);
+        assert_eq!(
+            of(Reason::is_failure),
+            [
+                "OVERLOADED",
+                "STORE_UNAVAILABLE",
+                "STORE_CLOCK_BEHIND",
+                "STORE_CLOCK_AHEAD",
+                "DRAINING",
+                "OUTCOME_UNKNOWN",
+                "DEADLINE_EXCEEDED",
+                "KEY_COLLISION",
+                "ENTRY_UNREADABLE",
+                "POLICY_UNREADABLE",
+                "INTERNAL",
+            ]
+        );
+    }
+
+    #[test]
+    fn refusal_of_an_item_has_the_path_of_the_item_one_time() {
+        let violation = |field: &str| Violation { field: field.into(), description: "is empty".into() };
+        let refused = Rejection::invalid(vec![violation("key.id"), violation("items[3].owner")]);
+        assert_eq!(
+            (refused.reason, refused.message.as_str()),
+            (Reason::InvalidField, "key.id: is empty; items[3].owner: is empty")
+        );
+        let fields: Vec<String> = refused
+            .within("items[3].")
+            .within("items[3].")
+            .violations
+            .into_iter()
+            .map(|one| one.field)
+            .collect();
+        assert_eq!(fields, ["items[3].key.id", "items[3].owner"]);
+    }
+}

@@ -219,3 +219,53 @@ fn unchanged(outcome: ReconcileOutcome) -> Reconciled {
 fn wrong(field: &str, description: &str) -> Rejection {
     Rejection::invalid(vec![Violation { field: field.into(), description: description.into() }])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+
+    fn row(at: i64) -> EffectRow {
+        EffectRow {
+            at: StoreTime(at),
+            evidence: Evidence::Guard,
+            result: Bytes::new(),
+            fingerprint: Bytes::new(),
+        }
+    }
+
+    /// Operators find the event of a row by its id: it is a stored format.
+    #[test]
+    fn request_id_is_that_of_key_and_instant() {
+        let id = |id: &str, at| row(at).request_id(&Key::new("payments", "shop", id));
+        assert_eq!(id("order-1", 7), "reconcile/453560c1-af68-5372-8eb3-e55953e7927c");
+        assert_ne!(id("order-1", 8), id("order-1", 7));
+        assert_ne!(id("order-2", 7), id("order-1", 7));
+    }
+
+    #[test]
+    fn row_of_a_claim_at_work_waits_for_lease_and_grace() {
+        let policy = Policy { reclaim_grace: Span(300), ..Policy::default() };
+        let key = Key::new("payments", "shop", "order-1");
+        let now = StoreTime(1_780_000_000_000_000);
+        let mut entry = Entry::blank(&key, &policy, now);
+        (entry.state, entry.lease_until, entry.version) = (State::InProgress, now + Span(2_000), 1);
+        for (later, outcome) in [
+            (0, ReconcileOutcome::NotNow { retry_after: Span(2_300) }),
+            (2_299, ReconcileOutcome::NotNow { retry_after: Span(1) }),
+            (2_300, ReconcileOutcome::Resolved),
+        ] {
+            let context = Context {
+                policy: &policy,
+                now: now + Span(later),
+                token_offset: 0,
+                position: 1,
+                clock_behind: false,
+                clock_before_release: false,
+                clock_ahead: false,
+            };
+            let found = reconcile(&key, Some(&entry), &row(7), Audited::New, &context).unwrap();
+            assert_eq!(found.outcome, outcome, "{later}");
+        }
+    }
+}

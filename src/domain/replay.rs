@@ -77,3 +77,27 @@ impl Standing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_ends_by_itself_or_when_it_is_closed() {
+        for (closed_at, end, standing) in [(None, 900, 900), (Some(500), 500, 0), (Some(950), 900, 0)] {
+            let run = ReplayRun {
+                consumer: "payments".into(),
+                name: "2026-q1".into(),
+                mode: RunMode::Rebuild,
+                created_at: StoreTime(100),
+                ends_at: StoreTime(900),
+                closed_at: closed_at.map(StoreTime),
+                actor: "ops".into(),
+                reason: "rebuild".into(),
+            };
+            assert_eq!(run.end(), StoreTime(end), "{closed_at:?}");
+            let known = Standing::Known { mode: RunMode::Rebuild, end: StoreTime(standing) };
+            assert_eq!(run.standing(), known, "{closed_at:?}");
+        }
+    }
+}

@@ -55,5 +55,6 @@ mod tests {
             }
         }
         assert_eq!(RequestDigest::stored(b"short"), None);
+        assert_eq!(format!("{:?}", RequestDigest([0xab; 32])), "abababab");
     }
 }

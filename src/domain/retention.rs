@@ -151,4 +151,44 @@ mod tests {
             assert!(!is_over(&entry, &policy, closed, later.micros()), "{doubt:?}");
         }
     }
+
+    #[test]
+    fn retention_by_terms_is_the_one_of_the_grant() {
+        let (closed, policy) = (StoreTime(1_000_000), Policy::default());
+        let mut entry = Entry::blank(&Key::new("c", "s", "1"), &policy, closed);
+        entry.closed_at = Some(closed);
+        for (state, until) in [
+            (State::Completed, Some(closed + policy.retention)),
+            (State::FailedTerminal, Some(closed + policy.failed_retention)),
+            (State::Received, Some(closed + policy.abandoned_retention)),
+            (State::Parked(crate::ParkCause::Operator), None),
+        ] {
+            entry.state = state;
+            assert_eq!(retain_until_by_terms(&entry), until, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn purge_ignores_an_entry_for_retention_margin_and_slack() {
+        assert_eq!(left_alone(Span::from_days(7)), Span::from_secs(7 * 86_400 + 2 * 3_600));
+    }
+
+    /// An entry is forgotten a margin after its retention, and once no insert that has begun can have a lower token.
+    #[test]
+    fn entry_is_over_a_margin_after_its_retention() {
+        let (closed, policy) = (StoreTime(1_000_000), Policy::default());
+        let mut entry = Entry::blank(&Key::new("c", "s", "1"), &policy, closed);
+        (entry.state, entry.closed_at, entry.token, entry.version) =
+            (State::Completed, Some(closed), 5_000, 4_000);
+        set_ends(&mut entry, &policy);
+        let due = closed + policy.retention + PURGE_MARGIN;
+        let settled = 5_000 + SETTLED.micros();
+        for (now, token_clock, over) in
+            [(due, settled + 1, true), (due, settled, false), (due - Span(1), settled + 1, false)]
+        {
+            assert_eq!(is_over(&entry, &policy, now, token_clock), over, "{now:?} {token_clock}");
+        }
+        let run_end = StoreTime(77);
+        assert_eq!(run_taken_from(run_end, Span(100)), run_end + Span(100) + PURGE_MARGIN);
+    }
 }
