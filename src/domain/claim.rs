@@ -212,7 +212,7 @@ fn grant(entry: &Entry, claim: &Claim, context: &Context<'_>) -> Decision {
 /// its holder's Complete still counts.
 fn park(entry: &Entry, cause: ParkCause, context: &Context<'_>) -> Decision {
     let mut next = entry.clone();
-    if next.closed_by == ClosedBy::Open && next.state == State::InProgress {
+    if next.closed_by == ClosedBy::Open {
         next.closed_by = ClosedBy::Expiry;
         next.closed_at = Some(context.now);
         next.effect_unknown = true;

@@ -119,7 +119,7 @@ fn blank(key: &Key, fingerprint: &Bytes, context: &Context<'_>) -> Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClockLimits, Policy, Reading};
+    use crate::{ClockLimits, Policy, Reading, Span};
 
     /// An entry is made only by a sound clock: its retention would end at a wrong instant. An existing entry is answered by any clock.
     #[test]
@@ -138,6 +138,31 @@ mod tests {
             let imported = import(&key, None, &new, &context);
             assert_eq!(imported.err().map(|refused| refused.reason), reason, "{context:?}");
             assert_eq!(import(&key, Some(&done), &new, &context), Ok(Imported::AlreadyCompleted));
+        }
+    }
+
+    #[test]
+    fn import_of_a_key_with_an_entry_changes_nothing() {
+        let (policy, now) = (Policy::default(), StoreTime(1_780_000_000_000_000));
+        let reading = Reading { now, token_offset: 0, mark: 0, limits: ClockLimits::NONE };
+        let context = Context::at(&reading, &policy, 1);
+        let key = Key::new("payments", "shop", "order-1");
+        let of = |completed_at| Import { completed_at, result: Bytes::new(), fingerprint: Bytes::new() };
+        let entry = |state| Entry { state, ..Entry::blank(&key, &policy, now) };
+        for state in
+            [State::Received, State::InProgress, State::FailedTerminal, State::Parked(ParkCause::Operator)]
+        {
+            let refused = import(&key, Some(&entry(state)), &of(None), &context).unwrap_err();
+            assert_eq!((refused.reason, refused.state), (Reason::StateNotAllowed, Some(state)));
+        }
+        let completed = import(&key, Some(&entry(State::Completed)), &of(None), &context);
+        assert_eq!(completed, Ok(Imported::AlreadyCompleted));
+        // Without an entry: until its retention is over.
+        for (at, stored) in
+            [(now, true), (now - policy.retention + Span(1), true), (now - policy.retention, false)]
+        {
+            let found = import(&key, None, &of(Some(at)), &context).unwrap();
+            assert_eq!(matches!(found, Imported::Stored(_)), stored, "{at:?}");
         }
     }
 }

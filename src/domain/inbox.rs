@@ -206,3 +206,29 @@ fn kept(mut next: Entry, before: Option<&Entry>, store: &Store, context: &Contex
     set_ends(&mut next, context.policy);
     StoreDecision { answer: Ok(StoreVerdict::Stored { state: next.state }), write: Some(next) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OccurredAtMode;
+
+    /// The instant of a message is compared when it is inserted: at instant zero it only counts as given.
+    #[test]
+    fn store_of_an_absent_key_is_valid_until_its_window_ends() {
+        let (key, made) = (Key::new("payments", "shop", "order-1"), StoreTime(1_780_000_000_000_000));
+        let inbox = Policy { inbox: true, ..Policy::default() };
+        let asks = Policy { occurred_at: OccurredAtMode::Require, ..inbox.clone() };
+        for (occurred_at, policy, until) in [
+            (None, &inbox, StoreTime::MAX),
+            (Some(made), &inbox, made + inbox.retention - Span(1)),
+            (Some(made), &asks, made + inbox.retention - Span(1)),
+            // Long before the release: it is outside the window of each insert.
+            (Some(StoreTime(5)), &inbox, StoreTime(5) + inbox.retention - Span(1)),
+        ] {
+            let message = Store { fingerprint: Bytes::new(), occurred_at, traceparent: String::new() };
+            let (decision, valid) = store_absent(&key, &message, policy, 1);
+            assert_eq!(decision.answer, Ok(StoreVerdict::Stored { state: State::Received }));
+            assert_eq!(valid, until, "{occurred_at:?}");
+        }
+    }
+}

@@ -223,7 +223,7 @@ fn wrong(field: &str, description: &str) -> Rejection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Policy;
+    use crate::{ClockLimits, Policy, Reading};
 
     fn row(at: i64) -> EffectRow {
         EffectRow {
@@ -255,15 +255,9 @@ mod tests {
             (2_299, ReconcileOutcome::NotNow { retry_after: Span(1) }),
             (2_300, ReconcileOutcome::Resolved),
         ] {
-            let context = Context {
-                policy: &policy,
-                now: now + Span(later),
-                token_offset: 0,
-                position: 1,
-                clock_behind: false,
-                clock_before_release: false,
-                clock_ahead: false,
-            };
+            let reading =
+                Reading { now: now + Span(later), token_offset: 0, mark: 0, limits: ClockLimits::NONE };
+            let context = Context::at(&reading, &policy, 1);
             let found = reconcile(&key, Some(&entry), &row(7), Audited::New, &context).unwrap();
             assert_eq!(found.outcome, outcome, "{later}");
         }

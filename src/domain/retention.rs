@@ -191,4 +191,17 @@ mod tests {
         let run_end = StoreTime(77);
         assert_eq!(run_taken_from(run_end, Span(100)), run_end + Span(100) + PURGE_MARGIN);
     }
+
+    #[test]
+    fn longer_retention_raises_the_window_floor() {
+        let (now, week) = (StoreTime(1_780_000_000_000_000), Span::from_days(7));
+        for (floor, new, raised) in [
+            (StoreTime(0), Span::from_days(8), now - week),
+            (now, Span::from_days(8), now),
+            (StoreTime(0), week, StoreTime(0)),
+            (StoreTime(0), Span::from_days(6), StoreTime(0)),
+        ] {
+            assert_eq!(raised_floor(floor, week, new, now), raised, "{floor:?} {new:?}");
+        }
+    }
 }

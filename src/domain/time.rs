@@ -107,3 +107,22 @@ impl Add for Span {
         Span(self.0.saturating_add(other.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn span_is_converted_within_the_bounds_of_both_types() {
+        for (span, duration) in [
+            (Span(0), Duration::ZERO),
+            (Span::from_millis(1_500), Duration::from_millis(1_500)),
+            (Span(i64::MAX), Duration::from_micros(i64::MAX.unsigned_abs())),
+        ] {
+            assert_eq!((span.to_std(), Span::from_std(duration)), (duration, span));
+        }
+        assert_eq!(Span(-1).to_std(), Duration::ZERO);
+        assert_eq!(Span::from_std(Duration::MAX), Span(i64::MAX));
+        assert_eq!(Span::from_std(Duration::from_nanos(1_999)), Span(1));
+    }
+}
