@@ -165,6 +165,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn look_is_repeated_where_the_store_failed_for_a_moment() {
+        let repeated: Vec<Reason> =
+            Reason::ALL.iter().copied().filter(|reason| is_repeated(*reason)).collect();
+        assert_eq!(repeated, [Reason::Overloaded, Reason::StoreUnavailable, Reason::OutcomeUnknown]);
+    }
+
     fn in_progress(retry_after: Span) -> Answer {
         let (owner, lease) = (String::new(), retry_after - SECOND);
         Ok(Reply::Verdict(Verdict::InProgress { owner, attempt: 1, lease, retry_after }))
