@@ -107,4 +107,27 @@ mod tests {
         assert_ne!(AuditEvent::id_of("a", "b1"), AuditEvent::id_of("ab", "1"));
         assert_eq!(AuditEvent::request_id_of("from before"), "from before");
     }
+
+    /// A repeat is answered OK where its event has the same digest, and an event without a digest is the event of no request.
+    #[test]
+    fn event_is_of_the_request_with_its_digest() {
+        let (own, other) = (RequestDigest::of("Delete", b"1"), RequestDigest::of("Delete", b"2"));
+        for (digest, is_own, stored_id) in
+            [(Some(own), true, "c\u{1f}7"), (Some(other), false, "c\u{1f}7"), (None, false, "7")]
+        {
+            let event = AuditEvent {
+                request_id: "7".into(),
+                at: StoreTime(1),
+                actor: "ops".into(),
+                action: "DELETE".into(),
+                consumer: "c".into(),
+                key: None,
+                reason: "test".into(),
+                before: None,
+                after: None,
+                digest,
+            };
+            assert_eq!((event.is_of(&own), event.stored_id().as_str()), (is_own, stored_id), "{digest:?}");
+        }
+    }
 }

@@ -104,6 +104,8 @@ mod tests {
             (1_867 * DAY, 1, 1_500 * DAY, limits, false, true),
             (1, 0, 0, ClockLimits::NONE, false, false),
             (9_000 * DAY, 0, 1, ClockLimits::NONE, false, false),
+            (TOKEN_MAX - 1_000_000, 0, 0, ClockLimits::NONE, false, false),
+            (TOKEN_MAX - 1_000_000, 1, 0, ClockLimits::NONE, false, true),
             (TOKEN_CLOCK_MAX, 0, 0, ClockLimits::NONE, false, false),
             (TOKEN_CLOCK_MAX, 1, 0, ClockLimits::NONE, false, true),
         ] {
