@@ -1,8 +1,8 @@
 //! The rules of all commands: one pure function from an entry and a command to an answer and the next entry.
 
-use super::command::{Claim, Command};
+use super::command::Command;
 use super::context::{Context, Decision};
-use super::{Answer, Entry, Key, Policy, Standing, StoreTime, claim, lookup, preconditions, settle};
+use super::{Answer, Entry, Key, Policy, StoreTime, claim, lookup, preconditions, settle};
 
 /// Decides one command: docs/contract.md, sections 4 and 5.
 #[must_use]
@@ -40,8 +40,9 @@ pub fn without_entry(key: &Key, command: &Command, policy: &Policy, now: StoreTi
     }
 }
 
-/// Decides for an absent key with the clock at zero: the insert adds the store's clock. Also returns the
-/// instant until which a decision on a claim is valid: after it, the message is outside the window.
+/// Decides for an absent key with the clock at zero: the insert adds the store's clock. At instant zero no message is too old,
+/// except one from before the window floor. Also returns the instant until which a decision on a claim is valid: after it, the
+/// message is outside the window.
 #[must_use]
 pub fn decide_absent(key: &Key, command: &Command, policy: &Policy, position: i64) -> (Decision, StoreTime) {
     let context = Context {
@@ -53,17 +54,11 @@ pub fn decide_absent(key: &Key, command: &Command, policy: &Policy, position: i6
         clock_before_release: false,
         clock_ahead: false,
     };
-    match command {
-        Command::Claim(claim) if claim.occurred_at.is_some() || policy.run != Standing::Live => {
-            // At instant zero no message has an age: every message counts as made just now.
-            let occurred_at = claim.occurred_at.map(|_| StoreTime::MAX);
-            let ageless = Command::Claim(Claim { occurred_at, ..claim.clone() });
-            (decide(key, None, &ageless, &context), claim::inside_until(claim, policy))
-        }
-        Command::Claim(_) | Command::Settle(..) | Command::Lookup => {
-            (decide(key, None, command, &context), StoreTime::MAX)
-        }
-    }
+    let valid_until = match command {
+        Command::Claim(claim) => claim::inside_until(claim, policy),
+        Command::Settle(..) | Command::Lookup => StoreTime::MAX,
+    };
+    (decide(key, None, command, &context), valid_until)
 }
 
 #[cfg(test)]
@@ -72,7 +67,9 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{Claimant, OccurredAtMode, Reason, ReplayMode, Reply, RunMode, Span, Verdict};
+    use crate::{
+        Claim, Claimant, OccurredAtMode, Reason, ReplayMode, Reply, RunMode, Span, Standing, Verdict,
+    };
 
     fn claim(occurred_at: Option<StoreTime>) -> Command {
         Command::Claim(Claim {
@@ -91,7 +88,7 @@ mod tests {
         let live = Policy::default();
         let rebuilds = Standing::Known { mode: RunMode::Rebuild, end };
         let run = Policy { run: rebuilds, replay: ReplayMode::Rebuild, ..Policy::default() };
-        // No claim without `occurred_at` is granted by this one: the claim at instant zero still has it.
+        // Grants no claim without `occurred_at`.
         let asks = Policy { occurred_at: OccurredAtMode::Require, ..Policy::default() };
         for (command, policy, until) in [
             (claim(None), live.clone(), StoreTime::MAX),
@@ -104,6 +101,9 @@ mod tests {
             assert!(acquired && decision.grants, "{:?}", decision.answer);
             assert_eq!(valid, until, "{command:?} {:?}", policy.run);
         }
+        let floored = Policy { window_floor: made, ..live };
+        let (decision, _) = decide_absent(&key, &claim(Some(made)), &floored, 1);
+        assert!(decision.write.is_none(), "its entry may have been purged");
         let settle = Command::Settle(7, crate::Settle::Release { delay: Span::ZERO, unpin: false });
         let (decision, valid) = decide_absent(&key, &settle, &run, 1);
         assert_eq!((decision.answer.unwrap_err().reason, valid), (Reason::EntryNotFound, StoreTime::MAX));

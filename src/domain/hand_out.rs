@@ -160,16 +160,19 @@ mod tests {
         }
     }
 
-    /// The cursor passes all candidates that were granted or parked, and no other one.
+    /// The cursor passes all candidates that were granted or parked, or that no claim can get, and no other one.
     #[test]
     fn hand_out_passes_the_granted_and_the_parked() {
         let policy = Policy { max_attempts: 3, ..Policy::default() };
         let (due, used_up) = (received(&policy), exhausted(&policy));
+        let damaged = Entry { token: crate::TOKEN_MAX, ..due.clone() };
         for (candidates, messages, places, parked, passed) in [
             (vec![], 9, vec![], 0, 0),
             (vec![(&due, 10)], 9, vec![0], 0, 1),
             (vec![(&used_up, 10)], 9, vec![], 1, 1),
             (vec![(&used_up, 10), (&due, 10), (&used_up, 10)], 9, vec![1], 2, 3),
+            // No claim can get it, and it does not hold up the others.
+            (vec![(&damaged, 10), (&due, 10), (&damaged, 10)], 9, vec![1], 0, 3),
             (vec![(&due, 10), (&due, 10), (&due, 10)], 2, vec![0, 1], 0, 2),
             // 100 bytes are allowed, and a first message of any size.
             (vec![(&due, 60), (&due, 40), (&due, 1)], 9, vec![0, 1], 0, 2),

@@ -128,8 +128,9 @@ pub fn store(key: &Key, entry: Option<&Entry>, store: &Store, context: &Context<
     }
 }
 
-/// Decides a Store of an absent key with the clock at zero: the insert adds the store's clock. Also returns the instant until
-/// which the decision is valid: after it, the message is outside the window.
+/// Decides a Store of an absent key with the clock at zero: the insert adds the store's clock. At instant zero no message is too
+/// old, except one from before the window floor. Also returns the instant until which the decision is valid: after it, the message
+/// is outside the window.
 #[must_use]
 pub fn store_absent(
     key: &Key,
@@ -146,9 +147,7 @@ pub fn store_absent(
         clock_before_release: false,
         clock_ahead: false,
     };
-    // At instant zero no message has an age: every message counts as made just now.
-    let ageless = Store { occurred_at: message.occurred_at.map(|_| StoreTime::MAX), ..message.clone() };
-    (store(key, None, &ageless, &context), inside_window_until(message.occurred_at, policy))
+    (store(key, None, message, &context), inside_window_until(message.occurred_at, policy))
 }
 
 fn verdict(verdict: StoreVerdict) -> StoreDecision {
@@ -227,8 +226,26 @@ mod tests {
         ] {
             let message = Store { fingerprint: Bytes::new(), occurred_at, traceparent: String::new() };
             let (decision, valid) = store_absent(&key, &message, policy, 1);
+            assert!(decision.write.is_some());
             assert_eq!(decision.answer, Ok(StoreVerdict::Stored { state: State::Received }));
             assert_eq!(valid, until, "{occurred_at:?}");
+        }
+    }
+
+    /// The entry of a message from before the window floor may have been purged: the message is not new.
+    #[test]
+    fn store_from_before_the_window_floor_writes_nothing() {
+        let (key, floor) = (Key::new("payments", "shop", "order-1"), StoreTime(1_780_000_000_000_000));
+        let policy = Policy { inbox: true, window_floor: floor, ..Policy::default() };
+        for (occurred_at, new) in [
+            (None, true),
+            (Some(floor + Span(1)), true),
+            (Some(floor), false),
+            (Some(floor - Span(1)), false),
+        ] {
+            let message = Store { fingerprint: Bytes::new(), occurred_at, traceparent: String::new() };
+            let (decision, _) = store_absent(&key, &message, &policy, 1);
+            assert_eq!(decision.write.is_some(), new, "{occurred_at:?}");
         }
     }
 }

@@ -2763,6 +2763,9 @@ MUTANTS = [
     Mutant("IN102", "a wait whose handout is unknown ends as if nothing was changed", "interleavings", [
         ("src/domain/waiting.rs", "before.filter(|before| before.reason == Reason::OutcomeUnknown).unwrap_or(now)", "before.filter(|before| before.reason == Reason::Overloaded).unwrap_or(now)"),
     ]),
+    Mutant("IN103", "a Store of a new key does not look at the window floor", "inbox::store_rules", [
+        ("src/domain/inbox.rs", "(store(key, None, message, &context), inside", "(store(key, None, &Store { occurred_at: message.occurred_at.map(|_| StoreTime::MAX), ..message.clone() }, &context), inside"),
+    ]),
     Mutant("WA1", "the purge shows the age of its oldest entry when nothing is due any more", "observe::moves", [
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(0);\n", ""),
         ("src/ledger/upkeep/purge_report.rs", "        self.metrics.upkeep().purge_waits(waits.micros());\n",

@@ -47,7 +47,7 @@ fn token_that_may_have_been_issued_raises_an_alarm() {
         (Some(CLOCK - 50), CLOCK, Of::LiveAfterRun, Reason::TokenFromFuture, true),
         (Some(CLOCK - 50), CLOCK, Of::Run, Reason::TokenFromFuture, true),
         (Some(CLOCK - 50), CLOCK, Of::UnknownRun, Reason::TokenFromFuture, false),
-        // A later grant is no loss.
+        // The token of an earlier grant.
         (Some(CLOCK - 50), CLOCK - 51, Of::Live, Reason::LeaseLost, false),
     ] {
         let (run, until) = match of {

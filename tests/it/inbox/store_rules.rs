@@ -13,7 +13,7 @@ use super::{handed, inbox, message, message_of, next, seconds, server, server_wi
 use crate::harness::details::{claim, fields, refusal};
 use crate::harness::faulty::{FaultyStore, Inject, Plan};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, Served, Setup, TestServer, TestStore, replica};
+use crate::harness::server::{Kind, START, Served, Setup, TestServer, TestStore, replica};
 
 on_both_stores!(
     disabled_held_and_exhausted_consumers_may_store,
@@ -31,6 +31,7 @@ on_both_stores!(
     backlog_is_that_of_readable_messages_of_its_consumer,
     completion_between_the_look_and_the_write_of_a_store_wins,
     message_retention_beyond_the_retention_is_refused,
+    message_from_before_the_window_floor_is_outside_the_window,
 );
 
 /// Asks for the result of a Store as a word: the verdict, or the reason of the refusal with the state.
@@ -354,6 +355,30 @@ async fn message_retention_beyond_the_retention_is_refused(kind: Kind) {
         };
         let expected: &[&str] = if wrong { &["policy.message_retention"] } else { &[] };
         assert_eq!(wrongs, expected, "{message_retention} of {retention} days");
+    }
+    server.stop().await;
+}
+
+/// A longer retention does not bring back the entries that a shorter one has let go: their messages are not new.
+async fn message_from_before_the_window_floor_is_outside_the_window(kind: Kind) {
+    let mut server = server(kind).await;
+    let policy = proto::Policy {
+        inbox: Some(true),
+        retention: Some(prost_types::Duration { seconds: 30 * 86_400, nanos: 0 }),
+        ..Default::default()
+    };
+    let request = proto::SetPolicyRequest {
+        consumer: "c".into(),
+        request_id: "longer".into(),
+        reason: "replays are older".into(),
+        policy: Some(policy),
+        ..Default::default()
+    };
+    server.admin.set_policy(request).await.unwrap();
+    for (days, word) in [(6, "stored RECEIVED"), (8, "outside_window"), (31, "outside_window")] {
+        let made = prost_types::Timestamp { seconds: START.micros() / 1_000_000 - days * 86_400, nanos: 0 };
+        let request = proto::StoreRequest { occurred_at: Some(made), ..message(&format!("{days} days old")) };
+        assert_eq!(answer_to(&mut server, request).await.0, word, "{days} days old");
     }
     server.stop().await;
 }
