@@ -17,14 +17,17 @@ from mutation.results import record  # noqa: E402
 LISTED = ROOT / "tests/lib/mutation/equivalent.tsv"
 OUTPUT = ROOT / "target" / "mutations"
 RULES = "domain"
+SERVER = ["--package", "idempotency-ledger"]
+# The unit tests and `it` alone: each further program would be linked for each mutation.
+BY_NAME = ["--lib", "--test", "it", "--"]
 # The mutated files of each room, and the tests that may notice a mutation.
 ROOMS = {
     RULES: ("src/domain/**/*.rs", ["--package", "idempotency-ledger-domain"], ["--lib", "--test", "rules"]),
-    "identity": ("src/identity/**/*.rs", ["--package", "idempotency-ledger"], ["--", "identity::"]),
-    "wire": ("src/wire/**/*.rs", ["--package", "idempotency-ledger"], ["--", "wire::", "limits::", "answers::", "claim_table", "lookups::"]),
-    "metrics": ("src/metrics/**/*.rs", ["--package", "idempotency-ledger"], ["--", "metrics::", "observe::"]),
-    "ledger/policies": ("src/ledger/policies/**/*.rs", ["--package", "idempotency-ledger"], ["--", "policies::", "holds::", "replays::"]),
-    "cli": ("src/cli/**/*.rs", ["--package", "idempotency-ledger"], ["--", "cli::"]),
+    "identity": ("src/identity/**/*.rs", SERVER, [*BY_NAME, "identity::"]),
+    "wire": ("src/wire/**/*.rs", SERVER, [*BY_NAME, "wire::", "limits::", "answers::", "claim_table", "lookups::"]),
+    "metrics": ("src/metrics/**/*.rs", SERVER, [*BY_NAME, "metrics::", "observe::"]),
+    "ledger/policies": ("src/ledger/policies/**/*.rs", SERVER, [*BY_NAME, "policies::", "holds::", "replays::"]),
+    "cli": ("src/cli/**/*.rs", SERVER, [*BY_NAME, "cli::"]),
 }
 ALIVE_MAX = {RULES: 0.03}
 ALIVE_MAX_ELSEWHERE = 0.10
