@@ -105,7 +105,10 @@ mod tests {
     fn verdicts_have_the_words_of_the_contract() {
         for (shown, word) in [
             (Verdict::Acquired(proto::Acquired::default()), "acquired"),
+            (Verdict::Completed(proto::Completed::default()), "completed"),
             (Verdict::InProgress(proto::InProgress::default()), "in_progress"),
+            (Verdict::Failed(proto::Failed::default()), "failed"),
+            (Verdict::Suppressed(proto::Suppressed::default()), "suppressed"),
             (Verdict::Backoff(proto::Backoff::default()), "backoff"),
             (Verdict::OutsideWindow(proto::OutsideWindow::default()), "outside_window"),
             (Verdict::FingerprintMismatch(proto::FingerprintMismatch::default()), "fingerprint_mismatch"),

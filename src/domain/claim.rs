@@ -29,7 +29,7 @@ pub(super) fn decide(key: &Key, entry: Option<&Entry>, claim: &Claim, context: &
     match entry.state {
         State::Completed => verdict(completed(entry, Some(claim), context)),
         State::FailedTerminal => verdict(failed(entry)),
-        State::Parked(cause) => verdict(parked(entry, cause)),
+        State::Parked(cause) => verdict(parked(entry, cause, false)),
         State::Received | State::FailedRetryable => claimable(entry, claim, context),
         State::InProgress => in_progress(entry, claim, context),
     }
@@ -219,11 +219,7 @@ fn park(entry: &Entry, cause: ParkCause, context: &Context<'_>) -> Decision {
     }
     next.state = State::Parked(cause);
     next.parked_at = Some(context.now);
-    let mut answer = parked(&next, cause);
-    if let Verdict::Parked { newly, .. } = &mut answer {
-        *newly = true;
-    }
-    Decision::grant(Ok(Reply::Verdict(answer)), next)
+    Decision::grant(Ok(Reply::Verdict(parked(&next, cause, true))), next)
 }
 
 fn closed(entry: &Entry) -> Decision {
@@ -307,13 +303,13 @@ pub(super) fn failed(entry: &Entry) -> Verdict {
     }
 }
 
-/// The verdict on a message that waits for a person.
-pub(super) fn parked(entry: &Entry, cause: ParkCause) -> Verdict {
+/// The verdict on a message that waits for a person; `newly` if this claim parked it.
+pub(super) fn parked(entry: &Entry, cause: ParkCause, newly: bool) -> Verdict {
     Verdict::Parked {
         cause,
         error: entry.last_error.clone(),
         parked_at: entry.parked_at.unwrap_or(entry.updated_at),
-        newly: false,
+        newly,
     }
 }
 

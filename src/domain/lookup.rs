@@ -41,7 +41,7 @@ fn of_entry(entry: &Entry, context: &Context<'_>) -> Finding {
     let verdict = match entry.state {
         State::Completed => Some(claim::completed(entry, None, context)),
         State::FailedTerminal => Some(claim::failed(entry)),
-        State::Parked(cause) => Some(claim::parked(entry, cause)),
+        State::Parked(cause) => Some(claim::parked(entry, cause, false)),
         State::Received | State::FailedRetryable => claim::backoff(entry, context),
         // Also when expired: the next Claim decides what happens to it.
         State::InProgress => Some(claim::held(entry, context)),

@@ -158,3 +158,17 @@ impl Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_grant_takes_the_token_of_its_insert() {
+        let released =
+            Reply::Released { state: State::Received, replayed: false, unpinned: false, in_a_row: 1 };
+        assert_eq!(released.clone().with_token(7), released);
+        let parked = Verdict::Suppressed { replay_run: "r".into() };
+        assert_eq!(Reply::Verdict(parked.clone()).with_token(7), Reply::Verdict(parked));
+    }
+}

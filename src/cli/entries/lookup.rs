@@ -107,6 +107,14 @@ mod tests {
     use crate::cli::output::Output;
     use crate::proto::{Backoff, Failed};
 
+    /// A newer server may have a verdict that this client does not know.
+    #[test]
+    fn lookup_without_a_known_verdict_shows_the_state() {
+        let response = LookupResponse { state: EntryState::Received.into(), ..Default::default() };
+        let shown = shown(&response, false).lines(Output::plain());
+        assert!(shown.iter().any(|line| line.ends_with("RECEIVED")), "{shown:?}");
+    }
+
     #[test]
     fn lookup_shows_why_a_message_is_not_done() {
         let omitted = Completed { result_omitted: true, ..Completed::default() };

@@ -147,6 +147,22 @@ mod tests {
         assert_eq!((code, note.as_deref()), (DEAD_LETTER, Some(says)));
     }
 
+    /// A verdict without a text here is shown as it arrived.
+    #[test]
+    fn suppressed_message_is_done_and_names_its_run() {
+        let suppressed = crate::proto::Suppressed { replay_run: "2026-q1".into() };
+        let answer = ClaimResponse {
+            advice: Advice::Ack.into(),
+            verdict: Some(Verdict::Suppressed(suppressed)),
+            ..ClaimResponse::default()
+        };
+        let Ok(ClaimOutcome::Over { code, note, .. }) = not_granted(&answer) else {
+            panic!("it may not run")
+        };
+        assert_eq!(code, DONE);
+        assert!(note.is_some_and(|note| note.contains("2026-q1")));
+    }
+
     #[test]
     fn refused_claim_exits_by_its_advice() {
         for (reason, advice, exit) in [

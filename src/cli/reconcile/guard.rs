@@ -34,6 +34,21 @@ fn row(line: u64, entry: ImportedEntry) -> Next {
 mod tests {
     use super::*;
 
+    struct Torn;
+
+    impl Read for Torn {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("the disk is torn"))
+        }
+    }
+
+    #[test]
+    fn input_that_cannot_be_read_ends_the_rows() {
+        let rows = rows(Format::Jsonl, Box::new(Torn), Defaults::default()).map_err(|it| it.text);
+        let found: Vec<Next> = rows.unwrap().collect();
+        assert!(matches!(&found[..], [Next::Broken(why)] if why.contains("torn")), "{found:?}");
+    }
+
     #[test]
     fn a_row_without_an_instant_is_bad() {
         let text = "consumer,source,id,completed_at\nc,s,1,1780000000\nc,s,2,\nc,,3,1780000000\n";

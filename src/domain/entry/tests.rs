@@ -90,3 +90,26 @@ fn stamped_entry_has_the_clock_of_its_insert() {
         (StoreTime(510), Some(StoreTime(504)), None)
     );
 }
+
+#[test]
+fn releases_in_a_row_end_at_another_outcome() {
+    let past = |outcome| Attempt {
+        attempt: 1,
+        started_at: StoreTime(1),
+        ended_at: StoreTime(2),
+        owner: "o".into(),
+        outcome,
+        error: String::new(),
+        token: Some(1),
+        reported_done: false,
+    };
+    for (closed_by, history, in_a_row) in [
+        (ClosedBy::Open, vec![ClosedBy::Release], 0),
+        (ClosedBy::Release, vec![], 1),
+        (ClosedBy::Release, vec![ClosedBy::Expiry, ClosedBy::Release, ClosedBy::Release], 3),
+        (ClosedBy::Release, vec![ClosedBy::Release, ClosedBy::Expiry], 1),
+    ] {
+        let one = Entry { closed_by, history: history.into_iter().map(past).collect(), ..entry() };
+        assert_eq!(one.releases_in_a_row(), in_a_row, "{closed_by:?}");
+    }
+}
