@@ -384,3 +384,6 @@ fn park(entry: &Entry, context: &Context<'_>) -> Entry {
 fn not_allowed(entry: &Entry, why: &str) -> Rejection {
     Rejection::in_state(Reason::StateNotAllowed, entry.state, format!("{why}; nothing was changed"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -274,7 +274,7 @@ MUTANTS = [
         (LITE_ENTRIES, "{ StoreTime::MAX } else { reading.now };", "{ StoreTime::MAX } else { StoreTime(0) };"),
     ]),
     Mutant("P4", "parking in place of a grant is not bound to the policies that decided it", "policies::", [
-        (CLAIM, "        *newly = true;\n    }\n    Decision::grant(", "        *newly = true;\n    }\n    Decision::write("),
+        (CLAIM, "Decision::grant(Ok(Reply::Verdict(parked(", "Decision::write(Ok(Reply::Verdict(parked("),
     ]),
     Mutant("P5", "of two readings of the policies the older one wins", "policies::", [
         ("src/ledger/policies/in_force.rs", "if fresh.number > current.number {", "if fresh.number > 0 {"),
