@@ -61,3 +61,7 @@ class Broker:
     def rebalances(self) -> int:
         """How often the group has divided the partitions."""
         return 0
+
+    def began(self) -> int:
+        """How often the group has begun to divide them again."""
+        return 0

@@ -122,6 +122,10 @@ class Kafka(Broker):
         """How often the group has agreed on the members and their partitions."""
         return len(re.findall(r"[Ss]tabilized group payments", self.running.log("broker")))
 
+    def began(self) -> int:
+        """How often the group has begun to rebalance."""
+        return len(re.findall(r"[Pp]reparing to rebalance group payments", self.running.log("broker")))
+
     def left(self) -> int:
         group, count = self._consumer("payments"), 0
         for place in group.committed(self._places("orders", "orders.retry"), timeout=30):

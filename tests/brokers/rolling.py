@@ -40,7 +40,7 @@ CALM, CALM_EFFECTS = 3, 40  # seconds and effects without a restart: how long me
 ROUND = 200  # messages of the stream, at least, for a round: in each of them every consumer is replaced once
 SERVES = 120  # seconds until a new consumer has processed a message
 FOREVER = float("inf")
-JOINS = 1.5  # seconds from the start of a consumer's process until its group rebalances
+HEARS = 1.5  # seconds until the members of a group hear that it rebalances
 # Clients that send their leave on the connection on which their join waits for an answer: a group that rebalances hears of it too late,
 # and waits for the end of the session. The consumer in Rust is an example; its package has no adapter.
 LEAVES_LATE = {"rust"}
@@ -179,12 +179,13 @@ class Rolling(Run):
 
     def stop_amid_rebalance(self, stream: Stream) -> None:
         """Replaces a consumer while its group waits for another one, which stands still: neither a commit nor a leave is answered then."""
-        still = self.workers[0]
+        still, before = self.workers[0], self.broker.began()
         still.send_signal(signal.SIGSTOP)
         try:
             joining = self.worker(1)
-            self.consumes(joining)
-            time.sleep(JOINS)
+            # The new process may be ready only when the group has agreed, as the bridge is.
+            wait_for("the group rebalances for a new consumer", lambda: self.broker.began() > before, seconds=PATIENCE)
+            time.sleep(HEARS)
             self.stop(self.workers[1])
             self.workers[1] = joining
         finally:

@@ -2077,7 +2077,7 @@ MUTANTS = [
         ("src/rpc/door/translate.rs", "written.advised.insert(&mut head.headers);", "drop(written.advised);"),
     ]),
     Mutant("LK1", "a Lookup finds an expired claim parked", "claim_table", [
-        (LOOKUP, "State::InProgress => Some(claim::held(entry, context)),", "State::InProgress if entry.expired(context.now) => Some(claim::parked(entry, super::ParkCause::LeaseExpired)),\n        State::InProgress => Some(claim::held(entry, context)),"),
+        (LOOKUP, "State::InProgress => Some(claim::held(entry, context)),", "State::InProgress if entry.expired(context.now) => Some(claim::parked(entry, super::ParkCause::LeaseExpired, false)),\n        State::InProgress => Some(claim::held(entry, context)),"),
     ]),
     Mutant("LK2", "a Lookup takes of its consumer's quota", "lookups", [
         ("src/ledger/mod.rs", "if matches!(command, Command::Lookup) { Ok(())", "if matches!(command, Command::Settle(..)) { Ok(())"),
