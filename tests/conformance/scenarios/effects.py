@@ -224,10 +224,12 @@ def nothing_is_renewed_after_the_end(s: Scene) -> None:
     subject = s.subject()
     first = s.new_id()
     advises(subject.process_one(first, EFFECT), "ACK")
+    # The first handler of a process is slow: it may have been renewed while it ran.
+    before = len(s.proxy.of("Renew", first))
     second = s.new_id()
     call = subject.begin(second, PAUSE, EFFECT)
     s.proxy.wait_for("Renew", 3, second)
-    check(not s.proxy.of("Renew", first), "a claim that is settled was renewed")
+    check(len(s.proxy.of("Renew", first)) == before, "a claim that is settled was renewed")
     subject.send("go", call=call)
     advises(subject.outcome(call), "ACK")
 
