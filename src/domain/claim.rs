@@ -350,4 +350,4 @@ pub fn guessable(claim: &Claim, policy: &Policy, now: Option<StoreTime>) -> bool
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -63,23 +63,11 @@ pub fn decide_absent(key: &Key, command: &Command, policy: &Policy, position: i6
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use uuid::Uuid;
-
     use super::*;
-    use crate::{
-        Claim, Claimant, OccurredAtMode, Reason, ReplayMode, Reply, RunMode, Span, Standing, Verdict,
-    };
+    use crate::{OccurredAtMode, Reason, ReplayMode, Reply, RunMode, Span, Standing, Verdict};
 
     fn claim(occurred_at: Option<StoreTime>) -> Command {
-        Command::Claim(Claim {
-            claimant: Claimant { claim_id: Uuid::nil(), principal: String::new(), owner: String::new() },
-            lease: None,
-            fingerprint: Bytes::new(),
-            occurred_at,
-            traceparent: String::new(),
-            handed_out: false,
-        })
+        Command::Claim(claim::tests::claim(occurred_at))
     }
 
     #[test]

@@ -3,7 +3,8 @@ use uuid::Uuid;
 use super::*;
 use crate::{Claimant, Doubt, ReplayMode, RunMode, Standing};
 
-fn claim(occurred_at: Option<StoreTime>) -> Claim {
+/// A claim without a demand, of a message that was made at this instant.
+pub(crate) fn claim(occurred_at: Option<StoreTime>) -> Claim {
     Claim {
         claimant: Claimant { claim_id: Uuid::nil(), principal: String::new(), owner: String::new() },
         lease: None,
