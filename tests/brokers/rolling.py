@@ -42,7 +42,7 @@ SERVES = 120  # seconds until a new consumer has processed a message
 FOREVER = float("inf")
 HEARS = 1.5  # seconds until the members of a group hear that it rebalances
 # Clients that send their leave on the connection on which their join waits for an answer: a group that rebalances hears of it too late,
-# and waits for the end of the session. The consumer in Rust is an example; its package has no adapter.
+# and waits for the end of the session, as messages do then. The consumer in Rust is an example; its package has no adapter.
 LEAVES_LATE = {"rust"}
 LOOK = 0.02  # seconds between two looks at the sinks
 PAGE, NEWEST = 1000, 100
@@ -160,7 +160,8 @@ class Rolling(Run):
                 self.workers[place] = self.worker(place)
                 self.serves(self.workers[place].pid, stream)
                 self.replaced += 1
-        if self.broker.divides and not LEAVES_LATE & {each.language for each in self.consumers}:
+        if self.broker.divides:
+            stream.bound += LOST if LEAVES_LATE & {each.language for each in self.consumers} else 0
             self.stop_amid_rebalance(stream)
         wait_for("the stream is long enough", lambda: len(stream.published) >= size, seconds=PATIENCE + size / 10)
         stream.enough()
