@@ -150,6 +150,17 @@ impl Rows {
         Rows { entries, seen }
     }
 
+    /// The entries outside of replay runs, which the metrics count.
+    pub(super) fn live(&self, now: StoreTime) -> Rows {
+        let live = |entry: &&Entry| entry.key.replay_run().is_empty();
+        Rows::new(self.entries.iter().filter(live).cloned().collect(), now)
+    }
+
+    /// Whether these rows have a kind that the others do not have.
+    pub(super) fn has_more_than(&self, others: &Rows) -> bool {
+        !self.seen.is_subset(&others.seen)
+    }
+
     /// With what these rows show, too.
     pub(super) fn or(mut self, other: Rows) -> Rows {
         self.seen.extend(other.seen);

@@ -32,7 +32,7 @@ const IDS: [&str; 9] = [
 /// Prefixes that some of the ids have.
 pub(super) const PREFIXES: [&str; 6] = ["", "a", "a-1", "0189abcd", "0189abcd-", "1"];
 /// What each walk begins with, so that it has entries of every kind: the number of the namespace, the id, and what is done.
-const BEGINNING: [(usize, &str, &[Act]); 15] = [
+const BEGINNING: [(usize, &str, &[Act]); 17] = [
     (2, "a", &[Act::Claim, Act::Lapse, Act::Claim]),
     (2, "a-1", &[Act::Claim, Act::Started, Act::Lapse, Act::Claim]),
     (0, "b", &[Act::Claim, Act::Fail(FailureKind::Park)]),
@@ -47,7 +47,9 @@ const BEGINNING: [(usize, &str, &[Act]); 15] = [
     (1, "a", &[Act::Claim, Act::Lapse]),
     (1, "b", &[Act::Claim, AGAIN]),
     (1, "9", &[Act::Claim, Act::Overrun]),
+    (2, "10", &[Act::Claim, AGAIN]),
     (0, "0189abcd-ac96-774b-bcce-b302099a8057", &[Act::Claim, Act::Lapse]),
+    (2, "0189abcd", &[Act::Store, Act::Claim]),
 ];
 const AGAIN: Act = Act::Fail(FailureKind::Retryable);
 
