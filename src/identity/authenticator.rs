@@ -192,3 +192,34 @@ fn named(snapshot: &Snapshot, principal: &str) -> Authenticated {
     }
     Ok(snapshot.identity(principal))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::identity::{Tokens, Trust};
+
+    /// The test puts another identity into the cache for the same header: `caller` returns the cached identity until the token expires.
+    #[test]
+    fn caller_same_bearer_is_cached_until_expiry() {
+        let hash = hex::encode(tokens::hash(b"a token"));
+        let known = Tokens::read(&format!("[tokens]\npayments = ['sha256:{hash}']\n")).expect("tokens");
+        let trust = Trust { tokens: Some(Arc::new(known)), ..Trust::default() };
+        let authenticator = Authenticator::new(Guard::new(trust), Peer::at(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer a token"))]);
+        let principal = || authenticator.caller(&headers).expect("a caller").principal.to_string();
+        assert_eq!(principal(), "token:payments");
+        let now = UnixTime::now().as_secs();
+        for (until, expected) in
+            [(None, "from the cache"), (Some(now + 3_600), "from the cache"), (Some(now), "token:payments")]
+        {
+            let mut cache = authenticator.cache.lock().expect("no panic");
+            let (header, identity, _) = cache.bearer.take().expect("a bearer");
+            let other = Identity { principal: "from the cache".into(), grants: identity.grants.clone() };
+            cache.bearer = Some((header, Arc::new(other), until));
+            drop(cache);
+            assert_eq!(principal(), expected, "until {until:?}");
+        }
+    }
+}

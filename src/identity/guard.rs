@@ -191,7 +191,8 @@ mod tests {
             let may =
                 |line: usize| identity.grants.allow(Right::Claim, Whose::Consumer(&format!("c{line:02}")));
             assert!(may(number % 100) && !may((number + 1) % 100), "{number}");
-            assert!(snapshot.identities.lock().expect("no panic").len() <= CACHED_MAX, "{number}");
+            let cached = snapshot.identities.lock().expect("no panic").len();
+            assert_eq!(cached, number % CACHED_MAX + 1, "cleared only when it is full");
         }
         assert_eq!(
             snapshot.shared.lock().expect("no panic").len(),

@@ -97,7 +97,7 @@ impl fmt::Display for KeyKind {
     }
 }
 
-/// Whether a certificate of the chain has an Ed25519 key, or is signed with one.
+/// Whether the first certificate of the chain has an Ed25519 key, or any certificate of the chain has an Ed25519 signature.
 pub(super) fn uses_ed25519(chain: &[CertificateDer<'_>]) -> bool {
     let is_signed = |certificate: &CertificateDer<'_>| {
         let parsed = X509Certificate::from_der(certificate).ok();
@@ -168,6 +168,34 @@ mod tests {
             let found = why_not_pem(text);
             assert_eq!(found.is_some(), says.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().contains(says.unwrap_or_default()), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn uses_ed25519_looks_at_the_first_key_and_at_each_signature() {
+        let certificate = |key: &rcgen::KeyPair, of: &rcgen::KeyPair| {
+            let params = rcgen::CertificateParams::default();
+            params
+                .signed_by(key, &rcgen::Issuer::from_params(&params, of))
+                .expect("a certificate")
+                .der()
+                .clone()
+        };
+        let key = |of| rcgen::KeyPair::generate_for(of).expect("a key");
+        let (edwards, p256) = (key(&rcgen::PKCS_ED25519), key(&rcgen::PKCS_ECDSA_P256_SHA256));
+        for (what, chain, uses) in [
+            ("no certificate", vec![], false),
+            ("neither", vec![certificate(&p256, &p256)], false),
+            ("its key", vec![certificate(&edwards, &p256)], true),
+            ("its signature", vec![certificate(&p256, &edwards)], true),
+            ("that of the next", vec![certificate(&p256, &p256), certificate(&p256, &edwards)], true),
+            (
+                "the key of the next alone",
+                vec![certificate(&p256, &p256), certificate(&edwards, &p256)],
+                false,
+            ),
+        ] {
+            assert_eq!(uses_ed25519(&chain), uses, "{what}");
         }
     }
 

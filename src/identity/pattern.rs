@@ -104,6 +104,7 @@ mod tests {
             let problem = Pattern::of(text, 10).expect_err(text);
             assert!(problem.contains(says), "{text}: {problem}");
         }
+        assert!(Pattern::of("1234567890", 10).is_ok(), "a pattern of the maximum length");
     }
 
     #[test]

@@ -331,6 +331,15 @@ mod tests {
     }
 
     #[test]
+    fn read_too_many_consumers_is_refused() {
+        for (number, is_read) in [(CONSUMERS_MAX, true), (CONSUMERS_MAX + 1, false)] {
+            let names = (0..number).map(|one| format!("'c{one}'")).collect::<Vec<_>>().join(", ");
+            let line = format!("[[rights]]\nprincipal = '*'\nconsumers = [{names}]\nmay = ['read']\n");
+            assert_eq!(Rights::read(&line).is_ok(), is_read, "{number}");
+        }
+    }
+
+    #[test]
     fn an_empty_file_allows_nothing() {
         let rights = Rights::read("").expect("rights");
         for right in Right::ALL {
