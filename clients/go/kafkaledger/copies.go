@@ -82,22 +82,53 @@ func (r *run) leave() {
 	if err := r.client.CommitMarkedOffsets(ctx); err != nil {
 		r.pool.Warn("offsets are not committed; their messages are delivered again", err.Error())
 	}
-	if r.client.LeaveGroupContext(ctx) != nil {
+	// A static member has nothing to leave: what fails is the end of its own work, which a rebalance delays.
+	if r.client.LeaveGroupContext(ctx) != nil && !isStatic(r.client) {
 		r.leaveAmidRebalance()
 	}
 }
 
-// leaveAmidRebalance sends what the client sends only when its join is answered. Else the group would wait for the end of this
-// member's session. The broker answers it at any time.
+// isStatic reports whether the client has an instance ID. A static member stays in its group until its session ends, so that the
+// client can rejoin without a rebalance.
+func isStatic(client *kgo.Client) bool {
+	instance := client.OptValues(kgo.InstanceID)
+	return instance[1].(bool)
+}
+
+// leaveAmidRebalance sends the LeaveGroup request, which the client itself sends only after its join is answered. Without this
+// request the group waits for the end of this member's session. The broker answers it at any time.
 func (r *run) leaveAmidRebalance() {
 	ctx, cancel := r.pool.Bounded(closeWait)
 	defer cancel()
 	request, member := kmsg.NewPtrLeaveGroupRequest(), kmsg.NewLeaveGroupRequestMember()
-	member.MemberID, _ = r.client.GroupMetadata()
+	if member.MemberID, _ = r.client.GroupMetadata(); member.MemberID == "" {
+		r.pool.Warn("the group waits for the end of this member's session", "the broker has not yet named the member")
+		return
+	}
 	request.Group, request.MemberID, request.Members = r.Group, member.MemberID, []kmsg.LeaveGroupRequestMember{member}
-	if _, err := request.RequestWith(ctx, r.client); err != nil {
+	answer, err := request.RequestWith(ctx, r.client)
+	if err = errors.Join(err, refusal(answer)); err != nil {
 		r.pool.Warn("the group waits for the end of this member's session", err.Error())
 	}
+}
+
+// refusal returns the errors of the group and of its member; nil if the answer has no error, or if answer is nil. A member that the
+// broker no longer knows has left.
+func refusal(answer *kmsg.LeaveGroupResponse) error {
+	if answer == nil {
+		return nil
+	}
+	codes := []int16{answer.ErrorCode}
+	for _, member := range answer.Members {
+		codes = append(codes, member.ErrorCode)
+	}
+	var all error
+	for _, code := range codes {
+		if err := kerr.ErrorForCode(code); !errors.Is(err, kerr.UnknownMemberID) {
+			all = errors.Join(all, err)
+		}
+	}
+	return all
 }
 
 // close closes the client. It leaves its group first, and waits for that as long as another member delays a rebalance: perhaps for
