@@ -115,7 +115,9 @@ pub(crate) fn free_port() -> u16 {
 impl Cluster {
     /// A folder for one, with nothing in it.
     pub(super) fn empty(port: u16) -> Cluster {
-        let folder = tempfile::Builder::new().prefix("ledger-pg-").tempdir_in("/tmp").expect("a folder");
+        // Not below TMPDIR, which the user of Postgres might not be able to enter.
+        let parent = std::env::var("IDEMPOTENCY_LEDGER_TEST_CLUSTERS").unwrap_or_else(|_| "/tmp".into());
+        let folder = tempfile::Builder::new().prefix("ledger-pg-").tempdir_in(parent).expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("postgres:postgres").arg(folder.path()).status();
             assert!(owned.is_ok_and(|status| status.success()), "the user postgres is missing; {INSTALL}");

@@ -1,5 +1,6 @@
 """A copy of the tree in which seeded bugs are made one after the other, and what is built from it."""
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -21,8 +22,18 @@ class Copy:
         self.path = TARGET / f"mutants-{number}"
         self.built = TARGET / f"mutants-built-{number}"
         self.program = self.built / "debug" / "idempotency-ledger"
+        self._lock()
         self._copy_tree()
         self._reuse_what_is_built()
+
+    def _lock(self):
+        """Ends this run if another one uses the copy: each would build what the other has changed."""
+        TARGET.mkdir(exist_ok=True)
+        self.lock = open(f"{self.path}.lock", "w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another run of mutants or mutations uses {self.path}: wait until it ends")
 
     def _copy_tree(self):
         """Writes only files that differ: the others keep their times, so that cargo does not build them again."""

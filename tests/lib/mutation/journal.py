@@ -6,6 +6,7 @@ import subprocess
 import time
 from dataclasses import asdict
 
+from . import killers
 from .copy import ROOT, TARGET
 from .verdict import Verdict
 
@@ -15,7 +16,7 @@ FILE = TARGET / "mutants.jsonl"
 def state_of_the_tree():
     """The commit, and what differs from it."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    changes = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    changes = subprocess.run(["git", "status", "--porcelain", "--", ".", f":!{killers.FILE.relative_to(ROOT)}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return commit, changes
 
 

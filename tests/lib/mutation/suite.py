@@ -4,15 +4,11 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-from dataclasses import dataclass
 
 from .copy import ROOT, TARGET
+from .process import Ran, run
 
-# Seconds. A run that takes longer is stopped; that is not a kill.
-TIMEOUT = 300
 IT, LIB, SHUTTLE = ("--test", "it"), ("--lib",), ("--lib", "shuttle")
 # The rules are a separate crate, built in seconds. Its modules have no `domain::` in front.
 RULES = ("--package", "idempotency-ledger-domain", "--lib")
@@ -29,18 +25,6 @@ COMMANDS = {
 # As `tests/run` builds the program.
 PROGRAM = ["build", "--locked", "--quiet", "--features", "crash-points", "--bin", "idempotency-ledger", "--example", "echo"]
 FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a run ended: its exit code, nothing for a run that was stopped; and its output so far."""
-
-    code: int | None
-    output: str
-
-    @property
-    def failed(self):
-        return self.code not in (0, None)
 
 
 def has_module(name, root):
@@ -74,15 +58,15 @@ def target_of(name):
 
 
 class Suite:
-    """One suite in one copy of the tree. `build` comes first, after each change of the copy."""
+    """One suite in one copy of the tree: the tests of a target that one of the filters finds."""
 
-    def __init__(self, copy, name):
+    def __init__(self, copy, name, target=None, filters=()):
         self.copy, self.name = copy, name
-        self.target = target_of(name)
+        self.target = target or target_of(name)
+        self.filters = filters or [name.removeprefix("domain::")]
         self.tests = None
         kind = "command" if self.target is None else "-".join(self.target).strip("-")
         self.kept = copy.built / "unchanged" / kind
-        self.filter = name.removeprefix("domain::")
 
     def build(self):
         """Builds its programs from the copy as it is now. Returns the compiler's output if that fails, else nothing."""
@@ -108,12 +92,18 @@ class Suite:
         if self.tests:
             shutil.copy2(self.tests, self.kept / "tests")
 
-    def failing(self):
-        """Runs the suite. Returns the tests that failed, in the order in which they ended, and how the run ended."""
+    def has(self, test):
+        """Whether a test of this name belongs to the suite."""
+        return self.target is not None and any(part in test for part in self.filters)
+
+    def failing(self, until_one=False):
+        """Runs the suite, if asked only until a test has failed. Returns the tests that failed, in the order in which they ended, and how
+        the run ended."""
         if self.target is None:
             ran = self._command(self.copy.program)
             return [self.name] if ran.failed else [], ran
-        ran = self._run(self.tests, self.filter, *["--include-ignored"] * (self.name in IGNORED))
+        ignored = ["--include-ignored"] * (self.name in IGNORED)
+        ran = self._run(self.tests, *self.filters, *ignored, until=FAILED if until_one else None)
         if "\nrunning 0 tests\n" in ran.output:
             sys.exit(f"{self.name}: no test has this name")
         return FAILED.findall(ran.output), ran
@@ -145,15 +135,5 @@ class Suite:
     def _command(self, program):
         return self._run(TARGET / "venv/bin/python", *COMMANDS[self.name], "--binary", program)
 
-    def _run(self, *command):
-        process = subprocess.Popen(command, cwd=self.copy.path, env=self.copy.environment(), stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
-        try:
-            output, _ = process.communicate(timeout=TIMEOUT)
-        except subprocess.TimeoutExpired:
-            # With all that it has started.
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            return Ran(None, output)
-        return Ran(process.returncode, output)
-
+    def _run(self, *command, until=None):
+        return run(command, self.copy.path, self.copy.environment(), until)
