@@ -107,4 +107,28 @@ mod tests {
             assert_eq!(fields.corrected.len(), usize::from(given != label), "{given:?}");
         }
     }
+
+    #[test]
+    fn delay_out_of_bounds_is_clamped_and_reported() {
+        for (seconds, nanos, taken, says) in [
+            (0, 0, Span::ZERO, None),
+            (7, 250_000_000, Span(7_250_000), None),
+            (2_592_000, 0, Span::from_secs(2_592_000), None),
+            (2_592_000, 1, Span::from_secs(2_592_000), Some("taken as 2592000s")),
+            (i64::MAX, 0, Span::from_secs(2_592_000), Some("taken as 2592000s")),
+            (0, -1, Span::ZERO, Some("taken as 0s")),
+            (-7, 0, Span::ZERO, Some("taken as 0s")),
+        ] {
+            let limits = Limits::default();
+            let mut fields = FieldChecks::new(&limits);
+            let asked = prost_types::Duration { seconds, nanos };
+            assert_eq!(fields.delay("retry_after", &asked), taken, "{asked:?}");
+            let reported: Vec<_> = fields.corrected.iter().map(|one| one.description.as_str()).collect();
+            assert_eq!(reported.len(), usize::from(says.is_some()), "{asked:?}: {reported:?}");
+            assert!(
+                reported.iter().all(|reported| reported.contains(says.unwrap_or_default())),
+                "{asked:?}: {reported:?}"
+            );
+        }
+    }
 }

@@ -279,3 +279,40 @@ pub(crate) fn outcome(reply: &Reply) -> Result<settlement_result::Outcome, Rejec
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settlements_keep_their_event_type() {
+        let key = Some(proto::EntryKey {
+            consumer: "c".into(),
+            source: "s".into(),
+            id: "i".into(),
+            ..Default::default()
+        });
+        let (limits, event_type) = (Limits::default(), String::from("order.paid"));
+        let completes = proto::CompleteRequest {
+            key: key.clone(),
+            token: 1,
+            event_type: event_type.clone(),
+            ..Default::default()
+        };
+        let fails = proto::FailRequest {
+            key: key.clone(),
+            token: 1,
+            event_type: event_type.clone(),
+            ..Default::default()
+        };
+        let releases =
+            proto::ReleaseRequest { key, token: 1, event_type: event_type.clone(), ..Default::default() };
+        for (what, parsed) in [
+            ("Complete", complete(completes, &limits, FieldScope::Whole)),
+            ("Fail", fail(fails, &limits, FieldScope::Whole)),
+            ("Release", release(releases, &limits, FieldScope::Whole)),
+        ] {
+            assert_eq!(parsed.expect(what).event_type, event_type, "{what}");
+        }
+    }
+}

@@ -366,3 +366,23 @@ impl<'a> FieldChecks<'a> {
         cut(&value.replace('\0', "\u{fffd}"), self.limits.error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_claim_id_names_its_variant_or_version() {
+        for (given, says) in [
+            ("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "of version 1,"),
+            ("6ba7b810-9dad-41d1-00b4-00c04fd430c8", "of the variant NCS,"),
+            ("6ba7b810-9dad-11d1-c0b4-00c04fd430c8", "of the variant Microsoft,"),
+            ("6ba7b810", "not a UUID"),
+        ] {
+            let limits = Limits::default();
+            let mut fields = FieldChecks::new(&limits);
+            assert_eq!(fields.claim_id(given), None, "{given}");
+            assert!(fields.violations[0].description.contains(says), "{:?}", fields.violations);
+        }
+    }
+}

@@ -205,3 +205,57 @@ pub(crate) fn message(encoded: &Bytes) -> Result<proto::Message, Rejection> {
     proto::Message::decode(encoded.clone())
         .map_err(|_| errors::internal("a stored message cannot be decoded: its row is damaged"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_is_refused_only_beyond_its_bounds() {
+        type Change = fn(&mut proto::Message, usize);
+        let header = |name: usize, value: usize| proto::Header {
+            name: "n".repeat(name),
+            value: vec![0; value].into(),
+        };
+        let payload: Change = |message, more| message.payload = vec![0; PAYLOAD_MAX + more].into();
+        let headers: Change = |message, more| {
+            message.headers =
+                vec![proto::Header { name: "n".into(), ..Default::default() }; HEADERS_MAX + more];
+        };
+        let topic: Change = |message, more| message.topic = "t".repeat(TOPIC_MAX + more);
+        let key: Change = |message, more| message.message_key = vec![0; MESSAGE_KEY_MAX + more].into();
+        let version: Change = |message, more| message.event_version = "v".repeat(LABEL_MAX + more);
+        let content: Change = |message, more| message.content_type = "c".repeat(LABEL_MAX + more);
+        let found = |message: &proto::Message| {
+            let limits = Limits::default();
+            let mut fields = FieldChecks::new(&limits);
+            check(&mut fields, message);
+            let rejection = fields.finish(|| ()).err();
+            rejection.into_iter().flat_map(|one| one.violations).map(|one| one.field).collect::<Vec<_>>()
+        };
+        for (field, change) in [
+            ("message.payload", payload),
+            ("message.headers", headers),
+            ("message.topic", topic),
+            ("message.message_key", key),
+            ("message.event_version", version),
+            ("message.content_type", content),
+        ] {
+            for (more, expected) in [(0, vec![]), (1, vec![field])] {
+                let mut message = proto::Message::default();
+                change(&mut message, more);
+                assert_eq!(found(&message), expected, "{field} {more}");
+            }
+        }
+        for (headers, expected) in [
+            (vec![header(HEADER_NAME_MAX, 0), header(1, 0)], vec![]),
+            (vec![header(1, 0), header(HEADER_NAME_MAX + 1, 0)], vec!["message.headers[1].name"]),
+            (vec![header(0, 1)], vec!["message.headers[0].name"]),
+            (vec![header(2, 3), header(1, HEADERS_BYTES_MAX - 6)], vec![]),
+            (vec![header(2, 3), header(1, HEADERS_BYTES_MAX - 5)], vec!["message.headers"]),
+        ] {
+            let sizes: Vec<_> = headers.iter().map(|one| (one.name.len(), one.value.len())).collect();
+            assert_eq!(found(&proto::Message { headers, ..Default::default() }), expected, "{sizes:?}");
+        }
+    }
+}
