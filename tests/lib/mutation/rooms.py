@@ -18,7 +18,7 @@ ROOMS = {
     "identity": ("src/identity/**/*.rs", ["identity::", "server::trust", "server::jwks"], ["identity::"]),
     "wire": ("src/wire/**/*.rs", ["wire::"],
              ["wire::", "answers::", "limits::", "lookups::", "claim_table", "settle_table", "operate_table", "bulk::imports",
-              "inbox::handouts", "inbox::kept", "inbox::store_rules", "inbox::store_table", "policies::", "policy_validation",
+              "inbox::handouts", "inbox::kept", "inbox::store_rules", "inbox::store_table", "observe::fields", "policies::", "policy_validation",
               "queries::", "reconcile::", "replays::"]),
     "metrics": ("src/metrics/**/*.rs", ["metrics::"], ["metrics::", "observe::"]),
     "ledger/policies": ("src/ledger/policies/**/*.rs", ["ledger::policies"], ["policies::", "holds::", "replays::"]),
