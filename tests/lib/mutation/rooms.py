@@ -77,19 +77,24 @@ def judged(room, mutations):
     for mutation in mutations:
         left.put(mutation)
 
+    def taken():
+        try:
+            return left.get_nowait()
+        except queue.Empty:
+            return None
+
     def drive(number):
         lane = Lane(number)
         # The unit tests first: they are built in half the time, and run within a second.
         suites = [lane.prepare(Suite(lane.copy, f"{room}, {kind}", target, filters))
                   for kind, target, filters in (("unit tests", LIB, units), ("it", IT, integration))]
-        while not left.empty():
-            mutation = left.get()
+        while mutation := taken():
             try:
                 found[mutation.name], evidence = judge(lane, suites, mutation)
             except BaseException:
                 # Neither lane goes on.
-                while not left.empty():
-                    left.get()
+                while taken():
+                    pass
                 raise
             say(f"{len(found):>4} of {len(mutations)}  {mutation.name}  {found[mutation.name].name} [{evidence}]")
 
