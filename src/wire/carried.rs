@@ -131,4 +131,24 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn negative_lease_is_unset_and_reported() {
+        for (seconds, nanos, taken) in [
+            (0, 0, Some(Span::ZERO)),
+            (0, 999, Some(Span::ZERO)),
+            (7, 250_000_000, Some(Span(7_250_000))),
+            // Not clamped here: the longest lease is the policy's.
+            (2_592_001, 0, Some(Span::from_secs(2_592_001))),
+            (0, -1, None),
+            (-7, 0, None),
+        ] {
+            let limits = Limits::default();
+            let mut fields = FieldChecks::new(&limits);
+            let asked = prost_types::Duration { seconds, nanos };
+            assert_eq!(fields.asked_lease(&asked), taken, "{asked:?}");
+            let reported: Vec<_> = fields.corrected.iter().map(|one| one.field.as_str()).collect();
+            assert_eq!(reported, if taken.is_none() { vec!["lease"] } else { vec![] }, "{asked:?}");
+        }
+    }
 }

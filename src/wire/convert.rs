@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settlements_keep_their_event_type() {
+    fn claims_and_settlements_keep_their_event_type() {
         let key = Some(proto::EntryKey {
             consumer: "c".into(),
             source: "s".into(),
@@ -293,6 +293,12 @@ mod tests {
             ..Default::default()
         });
         let (limits, event_type) = (Limits::default(), String::from("order.paid"));
+        let claims = proto::ClaimRequest {
+            key: key.clone(),
+            claim_id: random::id().to_string(),
+            event_type: event_type.clone(),
+            ..Default::default()
+        };
         let completes = proto::CompleteRequest {
             key: key.clone(),
             token: 1,
@@ -308,6 +314,7 @@ mod tests {
         let releases =
             proto::ReleaseRequest { key, token: 1, event_type: event_type.clone(), ..Default::default() };
         for (what, parsed) in [
+            ("Claim", claim(claims, "p", "", &limits, FieldScope::Whole, false)),
             ("Complete", complete(completes, &limits, FieldScope::Whole)),
             ("Fail", fail(fails, &limits, FieldScope::Whole)),
             ("Release", release(releases, &limits, FieldScope::Whole)),

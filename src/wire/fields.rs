@@ -385,4 +385,16 @@ mod tests {
             assert!(fields.violations[0].description.contains(says), "{:?}", fields.violations);
         }
     }
+
+    #[test]
+    fn hash_of_a_key_is_a_uuid() {
+        let hash = crate::domain::Key::new("c", "s", "1").hash();
+        for (given, read) in [(hash.to_string(), Some(hash)), ("order-2".into(), None), (String::new(), None)]
+        {
+            let limits = Limits::default();
+            let mut fields = FieldChecks::new(&limits);
+            assert_eq!(fields.key_hash("key_hash", &given), read, "{given}");
+            assert_eq!(fields.violations.len(), usize::from(read.is_none()), "{given}");
+        }
+    }
 }

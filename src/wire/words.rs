@@ -109,3 +109,29 @@ pub(super) fn on_expiry(on_expiry: OnExpiry) -> proto::OnExpiry {
         OnExpiry::ParkIfStarted => proto::OnExpiry::ParkIfStarted,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuid_has_its_text_form() {
+        let id = Uuid::from_u128(0x6BA7_B810_9DAD_41D1_80B4_00C0_4FD4_30C8);
+        assert_eq!(uuid(id), "6ba7b810-9dad-41d1-80b4-00c04fd430c8");
+    }
+
+    #[test]
+    fn instants_and_spans_keep_their_microseconds() {
+        for (micros, seconds, nanos) in [(0, 0, 0), (1_250_007, 1, 250_007_000), (-1, -1, 999_999_000)] {
+            assert_eq!(timestamp(StoreTime(micros)), prost_types::Timestamp { seconds, nanos }, "{micros}");
+        }
+        for (micros, seconds, nanos) in [(0, 0, 0), (1_250_007, 1, 250_007_000), (-1, 0, -1_000)] {
+            assert_eq!(duration(Span(micros)), prost_types::Duration { seconds, nanos }, "{micros}");
+        }
+        for (micros, seconds, nanos) in [(1_250_007, 1, 250_000_000), (-1, -1, 999_000_000)] {
+            assert_eq!(shown(StoreTime(micros)), prost_types::Timestamp { seconds, nanos }, "{micros}");
+        }
+        let second = prost_types::Duration { seconds: 1, nanos: 250_000_000 };
+        assert_eq!(age(StoreTime(6_250_007), StoreTime(5_000_000)), second);
+    }
+}

@@ -16,6 +16,7 @@ on_both_stores!(
     park_if_started_parks_what_has_started_and_its_holders_complete_still_counts,
     a_started_effect_can_not_be_released,
     leases_are_clamped_and_never_shortened,
+    renew_grants_asked_lease_within_bounds,
     renewals_end_with_max_hold,
     a_checkpoint_reaches_the_next_attempt,
 );
@@ -101,6 +102,30 @@ async fn leases_are_clamped_and_never_shortened(kind: Kind) {
         let request = proto::RenewRequest { lease: seconds(1), ..renew(id, held.token) };
         let renewed = server.client.renew(request).await.unwrap().into_inner();
         assert_eq!((span(renewed.lease), renewed.revived), (Span::from_secs(granted), false), "{id}");
+    }
+    server.stop().await;
+}
+
+async fn renew_grants_asked_lease_within_bounds(kind: Kind) {
+    let mut server = server(kind).await;
+    let rows = [
+        ("unset", None, 30),
+        ("negative", seconds(-7), 30),
+        ("zero", seconds(0), 10),
+        ("shorter", seconds(9), 10),
+        ("longer", seconds(45), 45),
+        ("long", seconds(90_000), 900),
+    ];
+    let mut tokens = Vec::new();
+    for (id, _, _) in rows {
+        tokens.push(take(&mut server, delivery(id, 1)).await.token);
+    }
+    // Ten of the thirty seconds of each claim remain.
+    server.advance(Span::from_secs(20)).await;
+    for ((id, asked, remaining), token) in rows.into_iter().zip(tokens) {
+        let request = proto::RenewRequest { lease: asked, ..renew(id, token) };
+        let renewed = server.client.renew(request).await.unwrap().into_inner();
+        assert_eq!(span(renewed.lease), Span::from_secs(remaining), "{id}");
     }
     server.stop().await;
 }
