@@ -175,7 +175,8 @@ async fn wait(
     caller: &impl WaitingCaller,
 ) -> (Answer, WaitEnd) {
     let (mut last, mut looked_at) = (first, Instant::now());
-    // The last look, if it failed.
+    // `None` if the last look succeeded. Its error is the answer, since `last` is older; after OUTCOME_UNKNOWN the look may even
+    // have been granted the claim.
     let mut failed: Option<Rejection> = None;
     if let (_, Some(due)) = found(waits) {
         seated.room.is_due_after(seated.key.hash(), due);
@@ -187,7 +188,9 @@ async fn wait(
         let later =
             |last: Answer| answered_after(last, Span::from_std(now.saturating_duration_since(looked_at)));
         let (together, is_last) = match woken {
-            Woken::Draining => return (repeated(later(last)), WaitEnd::Draining),
+            Woken::Draining => {
+                return (failed.map_or_else(|| repeated(later(last)), Err), WaitEnd::Draining);
+            }
             Woken::Looks(together) => (together, false),
             Woken::Over if now.saturating_duration_since(looked_at) <= FRESH => {
                 return over(failed.map_or_else(|| later(last), Err));
@@ -196,7 +199,7 @@ async fn wait(
             Woken::Over => (seated.called.try_recv().ok().flatten(), true),
         };
         if ends.deadline.saturating_duration_since(now) < LEFT_MIN {
-            return over(later(last));
+            return over(failed.map_or_else(|| later(last), Err));
         }
         if is_last {
             seated.room.looks(seated.key.hash(), seated.seat);
@@ -218,12 +221,13 @@ async fn wait(
             }
         };
         looked_at = now;
-        match answer.map_err(|refused| failed_again(failed.take(), refused)) {
+        match answer {
             Err(refused) if is_repeated(refused.reason) && !is_last => {
                 seated.looked(Looked::Failed, None);
-                failed = Some(refused);
+                failed = Some(failed_again(failed.take(), refused));
             }
             answer => {
+                let answer = answer.map_err(|refused| failed_again(failed.take(), refused));
                 let left = Span::from_std(ends.at.saturating_duration_since(Instant::now()));
                 let Some(waits) = awaited(&answer, left).filter(|_| !is_last) else {
                     let end = WaitEnd::of(&answer);

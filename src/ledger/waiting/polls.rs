@@ -153,6 +153,21 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_begin_to_wait_later_do_not_put_off_the_load_of_their_key() {
+        let (mut polls, start) = (Polls::default(), Instant::now());
+        let mut loads = Vec::new();
+        for milli in 0..1_000 {
+            let now = start + MILLI * milli;
+            polls.begin(&key(1), now);
+            if !polls.take_due(now).is_empty() {
+                loads.push(milli);
+            }
+        }
+        assert_eq!(loads.first(), Some(&100));
+        assert!(loads.len() >= 5, "a key with new calls is loaded often: {loads:?}");
+    }
+
+    #[test]
     fn many_keys_are_loaded_at_5000_a_second_in_statements_of_1000() {
         let (mut polls, start) = (Polls::default(), Instant::now());
         (0..10_000).for_each(|number| polls.begin(&key(number), start));

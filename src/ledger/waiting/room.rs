@@ -110,7 +110,7 @@ impl Room {
         left.note("keys with waiting calls", waiting.lines.len());
     }
 
-    /// Lets all calls go: each is answered its last verdict, and no further call may wait.
+    /// Lets all calls go: each is answered its last verdict, or the error of its last look, and no further call may wait.
     pub(in crate::ledger) fn drain(&self) {
         self.draining.cancel();
     }
