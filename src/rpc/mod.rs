@@ -177,7 +177,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<bool, BoxError> {
     let health = HealthState::new(&[LEDGER_SERVICE, ADMIN_SERVICE]);
-    let follow = tokio::spawn(follow(health.clone(), ledger.clone()));
+    let _follow = AbortOnDropHandle::new(tokio::spawn(follow(health.clone(), ledger.clone())));
     let closing = CancellationToken::new();
     let accounts =
         Accounts::new(options.account_limits(), ledger.metrics().clone(), options.room_for_claims(&ledger));
@@ -252,9 +252,6 @@ pub async fn serve(
         }
     }
     tracing::info!(wait = ?options.drain_wait, "draining: not serving any more");
-    follow.abort();
-    // Only after it has ended can it not report SERVING again.
-    let _ended = follow.await;
     health.drain();
     sleep(options.drain_wait).await;
     health.end();

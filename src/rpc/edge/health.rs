@@ -26,6 +26,8 @@ pub(crate) struct HealthState {
 #[derive(Clone)]
 struct Statuses {
     by_service: BTreeMap<&'static str, ServingStatus>,
+    /// Final: what the probe of the store finds later changes nothing.
+    draining: bool,
     ended: bool,
 }
 
@@ -37,31 +39,38 @@ impl HealthState {
         by_service.insert("", ServingStatus::NotServing);
         by_service.insert(LIVENESS, ServingStatus::Serving);
         by_service.insert(ACCEPTING, ServingStatus::Serving);
-        HealthState { statuses: watch::Sender::new(Statuses { by_service, ended: false }) }
+        HealthState { statuses: watch::Sender::new(Statuses { by_service, draining: false, ended: false }) }
     }
 
-    /// Sets whether the server can serve: the empty name and the services.
+    /// Sets whether the server can serve: the empty name and the services. No effect on a server that drains.
     pub(crate) fn set_serving(&self, serving: bool) {
         let now = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
-        self.set(now, |name| name != LIVENESS && name != ACCEPTING);
+        self.statuses.send_modify(|statuses| {
+            if !statuses.draining {
+                statuses.set(now, |name| name != LIVENESS && name != ACCEPTING);
+            }
+        });
     }
 
     /// The server drains: only its process is alive.
     pub(crate) fn drain(&self) {
-        self.set(ServingStatus::NotServing, |name| name != LIVENESS);
-    }
-
-    fn set(&self, now: ServingStatus, whose: impl Fn(&str) -> bool) {
         self.statuses.send_modify(|statuses| {
-            for (_, status) in statuses.by_service.iter_mut().filter(|(name, _)| whose(name)) {
-                *status = now;
-            }
+            statuses.draining = true;
+            statuses.set(ServingStatus::NotServing, |name| name != LIVENESS);
         });
     }
 
     /// Ends every Watch stream: an open one would keep the server from closing.
     pub(crate) fn end(&self) {
         self.statuses.send_modify(|statuses| statuses.ended = true);
+    }
+}
+
+impl Statuses {
+    fn set(&mut self, now: ServingStatus, whose: impl Fn(&str) -> bool) {
+        for (_, status) in self.by_service.iter_mut().filter(|(name, _)| whose(name)) {
+            *status = now;
+        }
     }
 }
 
@@ -106,5 +115,33 @@ impl Health for HealthState {
             }
         });
         Ok(Response::new(Box::pin(changes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn server_that_drains_does_not_serve_again() {
+        let health = HealthState::new(&["a.Service"]);
+        for (event, happens, serving) in [
+            ("the start", (|_| {}) as fn(&HealthState), [LIVENESS, ACCEPTING].as_slice()),
+            ("the store answers", |health| health.set_serving(true), &["", "a.Service", LIVENESS, ACCEPTING]),
+            ("the store is lost", |health| health.set_serving(false), &[LIVENESS, ACCEPTING]),
+            ("the drain", HealthState::drain, &[LIVENESS]),
+            ("the store answers again", |health| health.set_serving(true), &[LIVENESS]),
+        ] {
+            happens(&health);
+            for name in ["", "a.Service", LIVENESS, ACCEPTING] {
+                let asked = Request::new(HealthCheckRequest { service: name.to_owned() });
+                let status = health.check(asked).await.unwrap().into_inner().status();
+                assert_eq!(
+                    status == ServingStatus::Serving,
+                    serving.contains(&name),
+                    "{name:?} after {event}"
+                );
+            }
+        }
     }
 }
