@@ -121,6 +121,12 @@ pub(super) async fn serve(
             return Err(Failure::Wrong("ended immediately by a second signal".into()));
         }
     };
+    ended(served, outdated)
+}
+
+/// The result of the server. `served`: whether all calls ended within `drain_max`. `outdated`: why the store needs a newer program;
+/// that precedes calls that outlived the drain, but no error of the listeners.
+fn ended<E: std::fmt::Display>(served: Result<bool, E>, outdated: Option<String>) -> Result<(), Failure> {
     match (served, outdated) {
         (Err(error), _) => Err(Failure::Wrong(format!("the server ended: {error}"))),
         (Ok(_), Some(why)) => Err(Failure::Outdated(format!("database_url: {why}"))),
@@ -240,4 +246,28 @@ async fn try_to_adopt(store: &dyn Store, migrates: bool, policies: &Policies) ->
 /// Whether an error of the store is permanent, so that waiting does not help.
 fn never(error: &StoreError) -> bool {
     matches!(error, StoreError::NotApplied(Fault::Schema(_) | Fault::Permanent(_) | Fault::Outdated(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use super::*;
+
+    #[test]
+    fn outdated_server_exits_with_8_also_after_drain_max() {
+        let newer = || Some("needs version 9".to_owned());
+        for (served, outdated, exit) in [
+            (Ok(true), None, 0),
+            (Ok(false), None, 1),
+            (Err("no listener"), None, 1),
+            (Ok(true), newer(), 8),
+            (Ok(false), newer(), 8),
+            (Err("no listener"), newer(), 1),
+        ] {
+            let row = format!("{served:?}, {outdated:?}");
+            let code = ended(served, outdated).map_or_else(|failure| failure.code(), |()| ExitCode::SUCCESS);
+            assert_eq!(code, ExitCode::from(exit), "{row}");
+        }
+    }
 }

@@ -123,8 +123,9 @@ impl Files {
         all.into_iter().map(str::to_owned).collect()
     }
 
+    /// Whether nothing can change: there is neither a file nor an issuer whose keys are fetched.
     fn are_none(&self) -> bool {
-        self.tokens.is_none() && self.rights.is_none() && self.own.is_none() && self.issuers.now().is_empty()
+        self.all_settings().is_empty() && self.issuers.now().is_empty()
     }
 
     /// Starts fetching the keys of issuers.
@@ -205,5 +206,43 @@ fn ends(seen: &Credentials, trust: &Trust) {
     if let Some(tls) = &trust.tls {
         seen.certificate_ends(tls.ends_at);
         seen.list_ends(tls.lists_end_at());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::config::TlsFiles;
+
+    /// The file of tokens, the file of rights or the certificate alone is followed.
+    #[test]
+    fn one_file_alone_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let tls = TlsFiles {
+            cert: file("cert.pem", &made.cert.pem()),
+            key: file("key.pem", &made.signing_key.serialize_pem()),
+            client_ca: None,
+            client_crl: None,
+        };
+        let none = IdentitySettings::default;
+        for (settings, expected) in [
+            (none(), &[][..]),
+            (
+                IdentitySettings { tokens: Some(file("tokens.toml", "[tokens]\n")), ..none() },
+                &["tokens_file"],
+            ),
+            (IdentitySettings { rights: Some(file("rights.toml", "")), ..none() }, &["rights_file"]),
+            (IdentitySettings { tls: Some(tls), ..none() }, &["listen_tls_cert", "listen_tls_key"]),
+        ] {
+            let files = Files::read(&settings).unwrap();
+            assert_eq!(files.all_settings(), expected);
+            assert_eq!(files.are_none(), expected.is_empty(), "{expected:?}");
+        }
     }
 }

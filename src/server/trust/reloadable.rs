@@ -23,7 +23,23 @@ pub(super) struct Reloadable<T> {
     make: Make<T>,
     texts: Texts,
     pub(super) value: Arc<T>,
-    reported: Option<(Vec<String>, Instant)>,
+    reported: Option<Reported>,
+}
+
+/// The problems of the files as they were found last, and when the log reported them.
+struct Reported {
+    problems: Vec<String>,
+    at: Instant,
+}
+
+impl Reported {
+    /// The record after these problems were found at `now`, and whether the log must report them.
+    fn after(before: Option<Reported>, problems: Vec<String>, now: Instant) -> (Reported, bool) {
+        match before {
+            Some(known) if known.problems == problems && now - known.at < REPORT_AGAIN => (known, false),
+            Some(_) | None => (Reported { problems, at: now }, true),
+        }
+    }
 }
 
 impl<T> Reloadable<T> {
@@ -50,7 +66,7 @@ impl<T> Reloadable<T> {
 
     /// Reports to the metrics which files are invalid now.
     pub(super) fn show(&self, seen: &Credentials) {
-        let problems = self.reported.as_ref().map_or(&[][..], |(problems, _)| problems);
+        let problems = self.reported.as_ref().map_or(&[][..], |reported| &reported.problems);
         for (setting, _) in &self.files {
             // Each problem begins with its setting.
             let its = |problem: &String| {
@@ -84,15 +100,13 @@ impl<T> Reloadable<T> {
     }
 
     fn report(&mut self, problems: Vec<String>) -> bool {
-        let now = Instant::now();
-        let known =
-            |(reported, at): &(Vec<String>, Instant)| *reported == problems && now - *at < REPORT_AGAIN;
-        if !self.reported.as_ref().is_some_and(known) {
-            for problem in &problems {
+        let (reported, is_due) = Reported::after(self.reported.take(), problems, Instant::now());
+        if is_due {
+            for problem in &reported.problems {
                 tracing::error!(problem, "what was read before stays in force");
             }
-            self.reported = Some((problems, now));
         }
+        self.reported = Some(reported);
         false
     }
 }
@@ -133,6 +147,31 @@ pub(super) fn collect_problems<T>(
         Err(wrong) => {
             problems.extend(wrong);
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problem_that_persists_is_reported_each_minute() {
+        let (began, mut last) = (Instant::now(), None);
+        for (second, problem, is_due) in [
+            (0, "a", true),
+            (1, "a", false),
+            (59, "a", false),
+            (60, "a", true),
+            (119, "a", false),
+            (120, "a", true),
+            (121, "b", true),
+            (122, "a", true),
+        ] {
+            let now = began + Duration::from_secs(second);
+            let (reported, due) = Reported::after(last, vec![problem.to_owned()], now);
+            assert_eq!(due, is_due, "second {second}");
+            last = Some(reported);
         }
     }
 }

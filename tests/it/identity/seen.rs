@@ -121,18 +121,26 @@ async fn metrics_tell_which_files_fail_and_when_the_certificate_ends() {
     assert_eq!(reloads, counts(&[("listen_tls_cert", 2), ("listen_tls_key", 2), ("tokens_file", 1)]));
     // Of two that belong together, one alone is new; and one thing more, by which one sees that it was read.
     let revoked = mounted.pki.revoked(&[7]);
-    mounted.swap(&[("crl.pem", &revoked), ("cert.pem", &last), ("key.pem", &last_key)]);
+    let endless = people.tokens_file.as_str();
+    let last = [
+        ("crl.pem", revoked.as_str()),
+        ("cert.pem", &last),
+        ("key.pem", &last_key),
+        ("tokens.toml", endless),
+    ];
+    mounted.swap(&last);
     failing(&mounted, &[], last_end).await;
     let expected =
-        [("listen_tls_cert", 3), ("listen_tls_key", 3), ("tokens_file", 1), ("listen_tls_client_crl", 1)];
+        [("listen_tls_cert", 3), ("listen_tls_key", 3), ("tokens_file", 2), ("listen_tls_client_crl", 1)];
     let until = Instant::now() + WITHIN;
     let list_end = f64::from(i32::try_from(date_time_ymd(2035, 1, 1).unix_timestamp()).unwrap());
     loop {
-        let told = series(&mounted.observed).await;
-        if by_setting(&told, "reloads_total") == counts(&expected) && told.get(LIST_ENDS) == Some(&list_end) {
+        let shown = series(&mounted.observed).await;
+        let ends = (shown.get(LIST_ENDS), shown.get(TOKEN_ENDS));
+        if by_setting(&shown, "reloads_total") == counts(&expected) && ends == (Some(&list_end), None) {
             break;
         }
-        assert!(Instant::now() < until, "{told:?}");
+        assert!(Instant::now() < until, "{shown:?}");
         sleep(Duration::from_millis(20)).await;
     }
     // At the start, and with each key that came into force.
