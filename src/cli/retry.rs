@@ -98,8 +98,12 @@ pub(crate) fn unknown(status: &Status) -> bool {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::collections::HashMap;
+
+    use tonic_types::{ErrorDetails, StatusExt as _};
 
     use super::*;
+    use crate::proto::ERROR_DOMAIN;
 
     async fn tried(code: Code, good_after: u32) -> (u32, bool) {
         let calls = Cell::new(0);
@@ -129,6 +133,36 @@ mod tests {
             until_confirmed(Duration::from_mins(1), refused).await.unwrap_err().code(),
             Code::NotFound
         );
+    }
+
+    /// A refusal, as a server sends it.
+    fn refused_for(reason: ErrorReason) -> Status {
+        let word = reason.as_str_name().trim_start_matches("ERROR_REASON_");
+        let details = ErrorDetails::with_error_info(word, ERROR_DOMAIN, HashMap::new());
+        Status::with_error_details(Code::FailedPrecondition, "refused", details)
+    }
+
+    #[tokio::test]
+    async fn until_confirmed_repeats_load_refusals_and_unknown_outcomes() {
+        let repeated = [
+            ErrorReason::Cancelled,
+            ErrorReason::DeadlineExceeded,
+            ErrorReason::Draining,
+            ErrorReason::OutcomeUnknown,
+            ErrorReason::Overloaded,
+            ErrorReason::QuotaExceeded,
+            ErrorReason::StoreUnavailable,
+        ];
+        for reason in (1..).map_while(|number| ErrorReason::try_from(number).ok()) {
+            let calls = Cell::new(0);
+            let call = || {
+                calls.set(calls.get() + 1);
+                let good = calls.get() > 1;
+                async move { if good { Ok(Response::new(())) } else { Err(refused_for(reason)) } }
+            };
+            let confirmed = until_confirmed(Duration::from_mins(1), call).await.is_ok();
+            assert_eq!(confirmed, repeated.contains(&reason), "{reason:?}");
+        }
     }
 
     #[tokio::test]

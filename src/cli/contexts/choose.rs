@@ -164,6 +164,11 @@ mod tests {
             ),
             (
                 Some("prod"),
+                "--tls-key key",
+                "prod https://prod:1 prod-ca - key prod-name prod-token 10s".into(),
+            ),
+            (
+                Some("prod"),
                 "--tls-cert mine --tls-key key",
                 "prod https://prod:1 prod-ca mine key prod-name prod-token 10s".into(),
             ),

@@ -131,8 +131,25 @@ pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> 
 struct Sending {
     /// The messages in flight, without their entries.
     sent: VecDeque<Chunk>,
+    /// The first line that is in none of the answered messages.
+    after: Option<u64>,
     bad: Vec<(u64, String)>,
     broken: Option<String>,
+}
+
+impl Sending {
+    /// Removes the oldest message in flight: the next answer is about it. `None` if no message is in flight.
+    fn answered(&mut self) -> Option<Chunk> {
+        let chunk = self.sent.pop_front()?;
+        self.after = Some(chunk.after);
+        Some(chunk)
+    }
+
+    /// The line to continue from: any row from there on may not be stored, including a row that was held back while later rows were
+    /// sent. `None` if no message was sent.
+    fn next_line(&self) -> Option<u64> {
+        self.sent.front().map(|chunk| chunk.begin).or(self.after)
+    }
 }
 
 type Both = Arc<Mutex<Sending>>;
@@ -161,7 +178,6 @@ pub(super) async fn send(
     };
     let requests = requests(finds, Arc::clone(&both), Arc::clone(&places), make);
     let mut tally = ImportCounts::default();
-    let mut answered = None;
     let mut progress = OperationProgress::new(client.output);
     let received = async {
         let asked = timeout(SILENCE_MAX, admin.import_entries(requests)).await.map_err(|_| silent())?;
@@ -175,10 +191,9 @@ pub(super) async fn send(
                 return if left == 0 { Ok(()) } else { Err(Problem::new(Exit::Unavailable, ended)) };
             };
             places.add_permits(1);
-            let Some(Chunk { lines, position, after, .. }) = lock(&both).sent.pop_front() else {
+            let Some(Chunk { lines, position, .. }) = lock(&both).answered() else {
                 return Err(Problem::failed("the server answered what was not sent"));
             };
-            answered = Some(after);
             tally.rows += lines.len() as u64;
             tally.stored += answer.stored;
             tally.already += answer.already_completed;
@@ -205,10 +220,9 @@ pub(super) async fn send(
     bad_rows(client, &both, &progress, &mut tally);
     progress.end();
     let shared = lock(&both);
-    let line = shared.sent.front().map(|chunk| chunk.begin).or(answered);
     match (done, &shared.broken) {
         (Ok(()), why) => Ok(ImportCounts { broken: why.clone(), ..tally }),
-        (Err(problem), _) => Err(Broken { problem, line }),
+        (Err(problem), _) => Err(Broken { problem, line: shared.next_line() }),
     }
 }
 
@@ -254,5 +268,28 @@ fn rejections(client: &Client, lines: &[u64], rejections: &[proto::ImportRejecti
         let line = line.map_or_else(|| "?".to_owned(), ToString::to_string);
         let why = rejection.rejected.as_ref().map_or_else(String::new, rejected);
         client.output.stderr(&format!("line {line}: {}", clean(&why)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn import_continues_at_the_first_line_without_an_answer() {
+        let mut sending = Sending::default();
+        // Line 2 has the key of line 1, and waits.
+        let chunks = [(vec![1, 3], 1, 2), (vec![2, 4], 2, 5)];
+        let chunks = chunks.map(|(lines, begin, after)| Chunk { lines, begin, after, ..Chunk::default() });
+        assert_eq!(sending.next_line(), None);
+        let [first, second] = chunks;
+        sending.sent.push_back(first);
+        assert_eq!(sending.next_line(), Some(1));
+        assert!(sending.answered().is_some());
+        assert_eq!(sending.next_line(), Some(2), "nothing is under way");
+        sending.sent.push_back(second);
+        assert_eq!(sending.next_line(), Some(2));
+        assert!(sending.answered().is_some() && sending.answered().is_none());
+        assert_eq!(sending.next_line(), Some(5));
     }
 }

@@ -18,7 +18,14 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Renews until the claim is lost, and returns why. All times are counted from the sending of a call, on this machine's
 /// monotonic clock: the server's lease begins later, so it also ends later.
 pub(super) async fn keep(held: &Held, wanted: Option<Duration>) -> String {
-    let (mut lease, mut sent) = (held.lease, held.sent);
+    renewing(held.lease, held.sent, |answered_by| renewed(held, wanted, answered_by)).await
+}
+
+/// `renewed` sends one renewal, and waits for its answer until the given instant.
+async fn renewing<F>(mut lease: Duration, mut sent: Instant, mut renewed: impl FnMut(Instant) -> F) -> String
+where
+    F: Future<Output = Result<Duration, Status>>,
+{
     let mut until = sent + lease;
     let mut next = sent + (lease / RENEWED_AT).max(WAIT_MIN);
     let mut why = "no renewal was confirmed".to_owned();
@@ -28,7 +35,7 @@ pub(super) async fn keep(held: &Held, wanted: Option<Duration>) -> String {
         if sent >= until {
             return format!("the lease of {lease:?} is over: {why}");
         }
-        match renewed(held, wanted, until.min(sent + (lease / RENEWED_AT).max(WAIT_MIN))).await {
+        match renewed(until.min(sent + (lease / RENEWED_AT).max(WAIT_MIN))).await {
             Ok(granted) => {
                 lease = granted;
                 until = sent + lease;
@@ -64,4 +71,36 @@ fn is_lost(status: &Status) -> bool {
         ErrorReason::TokenFromFuture,
     ];
     reason(status).is_some_and(|(_, reason)| lost.contains(&reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn renewed_lease_is_counted_from_the_sending_of_its_renewal() {
+        const LEASE: Duration = Duration::from_secs(3);
+        let (mut first, mut waited_until) = (None, Vec::new());
+        let why = renewing(LEASE, Instant::now(), |answered_by| {
+            let is_first = first.is_none();
+            let sent = *first.get_or_insert_with(Instant::now);
+            waited_until.push(answered_by);
+            async move {
+                if is_first {
+                    // The answer is slow.
+                    sleep_until(sent + LEASE / 2).await;
+                    return Ok(LEASE);
+                }
+                Err(Status::unavailable("the server is gone"))
+            }
+        })
+        .await;
+        assert!(why.contains("is over: "), "{why}");
+        let lease_ends = first.unwrap() + LEASE;
+        assert!(
+            waited_until.iter().all(|until| *until <= lease_ends),
+            "no answer is waited for after the lease"
+        );
+        assert!(waited_until.len() > 1, "a renewal that fails is repeated");
+    }
 }

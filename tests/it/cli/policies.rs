@@ -4,11 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use idempotency_ledger::domain::{Policy, Span};
+use idempotency_ledger::identity::Guard;
 
 use super::{Ran, alone, ask, ask_with, complete};
 use crate::harness::details::{claim, key};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::identity::People;
 use crate::unreadable::newer;
 
 on_both_stores!(
@@ -17,6 +19,7 @@ on_both_stores!(
     a_file_is_applied_once,
     a_file_that_is_wrong_changes_nothing,
     an_application_that_breaks_off_says_what_is_done,
+    application_that_breaks_off_half_way_is_partly_done,
     mistakes_are_found_with_figures,
     consumers_are_held_and_resumed,
     a_policy_of_a_newer_version_is_shown_as_unreadable,
@@ -264,6 +267,24 @@ async fn an_application_that_breaks_off_says_what_is_done(kind: Kind) {
     let told = ask(&server, &[&apply[..], &["--json"]].concat()).await;
     assert_eq!(told.code, 1);
     assert_eq!(told.out, "{\"changed\":[],\"dryRun\":false,\"notChanged\":[\"a\",\"b\"]}\n");
+    server.stop().await;
+}
+
+async fn application_that_breaks_off_half_way_is_partly_done(kind: Kind) {
+    let people = People::new(&[("all", &[("*", "read admin")]), ("half", &[("*", "read"), ("a", "admin")])]);
+    let setup = Setup { guard: Guard::new(people.trust()), ..Setup::default() };
+    let server = TestServer::start_with(kind, setup).await;
+    let by = |name| ["--token", people.token(name), "--plaintext-token"];
+    let set = ["policy", "set", "b", "--lease", "40s", "--reason", "r"];
+    ask(&server, &[&set[..], &by("all")].concat()).await.says(0, &[]);
+    // The deletion is refused only when it is made.
+    let (_folder, path) = file("consumers:\n  a: {lease: 1m}\n  b: {delete: true}\n");
+    let apply = ["policy", "apply", "-f", path.to_str().unwrap(), "--yes", "--reason", "r"];
+    let apply = [&apply[..], &by("half")].concat();
+    ask(&server, &apply)
+        .await
+        .says(6, &["b: CONSUMER_NOT_ALLOWED", "\n  changed: a; not changed: b\n", "apply the file again"]);
+    ask(&server, &apply).await.says(1, &["\n  changed: none; not changed: b\n"]);
     server.stop().await;
 }
 
