@@ -262,6 +262,30 @@ fn a_request_that_does_not_arrive_is_refused() {
 }
 
 #[test]
+fn stalls_of_an_earlier_minute_close_no_connection() {
+    let minute = ticks(std::time::Duration::from_mins(1));
+    for (stalled, pause, closed) in
+        [(4, 0, false), (5, 0, true), (5, minute, false), (16, minute, false), (17, minute, true)]
+    {
+        let accounts = accounts(LIMITS);
+        let client = Client::of(&accounts, 1);
+        let _open = client.call("a", "Claim").expect("it passes");
+        for _ in 0..4 {
+            let slow: Vec<_> = (0..stalled).map(|_| client.call("a", "Claim").expect("it passes")).collect();
+            for call in &slow {
+                call.state().receiving.begin(call.now());
+                call.state().receiving.wait(call.now());
+            }
+            after(&accounts, stall() + 1);
+            assert!(slow.iter().all(|call| goes_on(call) == Err(Reason::DeadlineExceeded)));
+            drop(slow);
+            after(&accounts, pause + 1);
+        }
+        assert_eq!(client.closed.is_cancelled(), closed, "4 times {stalled}, {pause} ticks apart");
+    }
+}
+
+#[test]
 fn a_socket_that_takes_nothing_closes_its_connection() {
     for (unsent, moves, closed) in [(0, false, false), (1, true, false), (1, false, true)] {
         let accounts = accounts(LIMITS);

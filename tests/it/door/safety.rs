@@ -1,14 +1,23 @@
 //! What a page of a browser could send, and where each service is.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use idempotency_ledger::identity::Guard;
+use idempotency_ledger::proto;
+use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::rpc::Hosts;
+use tokio::time::timeout;
 
 use super::client::{Http1, request};
 use super::{ADMIN, LEDGER, call, claim};
 use crate::harness::postgres::free_port;
 use crate::harness::server::{Kind, Setup, TestServer};
 use crate::identity::People;
+
+/// A call that is not answered within this time has no connection.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_page_can_send_nothing_without_a_preflight() {
@@ -117,6 +126,31 @@ async fn both_ports_share_the_places_of_connections() {
     assert!(second.reply().now_or_never().is_none(), "all places are taken");
     drop(first);
     assert_eq!(second.reply().await.unwrap().status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn operators_connect_while_consumers_hold_all_connections() {
+    let [admin, admin_http] = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let setup =
+        Setup { connections_max: 2, admin: Some(admin), admin_http: Some(admin_http), ..Setup::default() };
+    let mut server = TestServer::start_with(Kind::Sqlite, setup).await;
+    let path = format!("{LEDGER}/Claim");
+    server.client.claim(crate::harness::details::claim("c", "grpc")).await.unwrap();
+    let mut holder = Http1::to(server.http_address()).await;
+    assert_eq!(holder.ask(&request(&path, &[], claim("1").as_bytes())).await.status, 200);
+    let mut waiting = Http1::to(server.http_address()).await;
+    waiting.send(&request(&path, &[], claim("2").as_bytes())).await;
+    let path = format!("{ADMIN}/ListPolicies");
+    let listed =
+        timeout(PATIENCE, call(1, admin_http, &path, &[], b"{}")).await.expect("a connection by HTTP");
+    assert_eq!(listed.status, 200, "{listed:?}");
+    let mut client = AdminServiceClient::connect(format!("http://{admin}")).await.unwrap();
+    let listed = client.list_policies(proto::ListPoliciesRequest::default());
+    timeout(PATIENCE, listed).await.expect("a connection by gRPC").unwrap();
+    assert!(waiting.reply().now_or_never().is_none(), "the places of consumers were taken all the time");
+    drop(holder);
+    assert_eq!(waiting.reply().await.unwrap().status, 200);
     server.stop().await;
 }
 

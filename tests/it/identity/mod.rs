@@ -3,6 +3,7 @@
 mod credentials;
 mod every_rpc;
 mod http_tls;
+mod items;
 mod limits;
 mod listeners;
 mod matrix;

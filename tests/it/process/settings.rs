@@ -219,13 +219,25 @@ fn an_issuer_whose_keys_cannot_be_fetched_safely_is_named() {
 /// `migrate` listens nowhere: an address that a server could not have without knowing its callers is no fault of it.
 #[test]
 fn an_address_that_others_reach_keeps_no_migration_from_its_work() {
-    let addresses = ["--listen", "0.0.0.0:50051", "--admin-listen", "0.0.0.0:50052"];
-    let at = |command| [&[command, "--database-url", "postgres://127.0.0.1:1/none"][..], &addresses].concat();
-    fails(
-        &at("serve"),
-        &["listen: is 0.0.0.0:50051", "admin_listen: is 0.0.0.0:50052", "callers are not authenticated"],
-    );
+    let addresses = [
+        ["--listen", "0.0.0.0:50051"],
+        ["--admin-listen", "0.0.0.0:50052"],
+        ["--http-listen", "0.0.0.0:50053"],
+        ["--admin-http-listen", "0.0.0.0:50054"],
+    ];
+    let at = |command| {
+        [&[command, "--database-url", "postgres://127.0.0.1:1/none"], addresses.as_flattened()].concat()
+    };
+    let refused = [
+        "error: listen: is 0.0.0.0:50051",
+        "error: admin_listen: is 0.0.0.0:50052",
+        "error: http_listen: is 0.0.0.0:50053",
+        "error: admin_http_listen: is 0.0.0.0:50054",
+        "callers are not authenticated",
+    ];
+    fails(&at("serve"), &refused);
     let output = run(&at("migrate"));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!text.contains("authenticated") && text.contains("database_url: "), "{text}");
+    assert!(!text.contains("_listen") && !text.contains("authenticated"), "{text}");
+    assert!(text.contains("database_url: "), "{text}");
 }
