@@ -18,6 +18,7 @@ use crate::harness::{on_both_stores, postgres as pg};
 
 on_both_stores!(
     what_waits_is_counted,
+    purge_status_finds_oldest_due_entry_beyond_due_max,
     what_a_server_forgot_is_told_until_a_day_after_its_end,
     servers_that_are_gone_leave_no_rows,
     what_went_wrong_is_told_in_our_words,
@@ -78,6 +79,28 @@ async fn what_waits_is_counted(kind: Kind) {
     let mut session = server.at.session().await;
     let (_, some) = session.operators().purge_status(&left_alone, 2).await.unwrap();
     assert_eq!(some.due, 2, "it counts no further than it is asked to");
+    server.stop().await;
+}
+
+async fn purge_status_finds_oldest_due_entry_beyond_due_max(kind: Kind) {
+    let mut server = TestServer::start_with(kind, purging(Duration::from_secs(3_600))).await;
+    completed(&mut server, &["1", "2", "3"]).await;
+    let token = acquired(&server.client.claim(claim("d", "1")).await.unwrap().into_inner()).token;
+    let request = proto::CompleteRequest { key: key("d", "1"), token, ..Default::default() };
+    server.client.complete(request).await.unwrap();
+    server.advance(Span::from_secs(20 * HOUR)).await;
+    let mut session = server.at.session().await;
+    // How many hours the purge leaves alone entries of c and of d, and the hour since which the oldest entry is due.
+    for (of_c, of_d, since) in [(10, 10, 10), (15, 10, 10), (10, 15, 10)] {
+        let own = HashMap::from([("c".to_owned(), Span::from_secs(of_c * HOUR))]);
+        let left_alone = LeftAlone { own, others: Span::from_secs(of_d * HOUR) };
+        for due_max in 1..=5 {
+            let (_, found) = session.operators().purge_status(&left_alone, due_max).await.unwrap();
+            let oldest = Some(crate::harness::server::START + Span::from_secs(since * HOUR));
+            assert_eq!((found.due, found.oldest), (due_max.min(4), oldest), "{of_c} h, {of_d} h");
+        }
+    }
+    drop(session);
     server.stop().await;
 }
 

@@ -1706,7 +1706,7 @@ MUTANTS = [
         ("src/store/sqlite/replays.rs", "n.name = s.consumer || char(31) || s.name", "n.name = s.consumer || s.name"),
     ]),
     Mutant("Y12", "a redrive keeps its place while it waits for its rate", "bulk::places", [
-        ("src/ledger/operators/bulk.rs", "        sleep(self.next_at.saturating_duration_since(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.next_at.saturating_duration_since(Instant::now())).await;"),
+        ("src/ledger/operators/bulk.rs", "        sleep(self.pace.left(Instant::now())).await;", "        let _early = self.place().await?;\n        sleep(self.pace.left(Instant::now())).await;"),
     ]),
     Mutant("Y13", "a run is closed before the policy epoch is raised", "operators::lock_order", [
         ("src/store/postgres/replays.rs", "        self.raise_policy_epoch().await?;\n        let close = self", "        let close = self"),

@@ -102,3 +102,32 @@ impl Backlog {
         policy.backlog_max_age > Span::ZERO && now.max(looked) - due > policy.backlog_max_age
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    const NOW: StoreTime = StoreTime(1_780_000_000_000_000);
+
+    /// What was read of one consumer says nothing of another one.
+    #[test]
+    fn backlog_is_known_and_full_per_consumer() {
+        let backlog = Backlog::new(1_000);
+        let policy = Policy { backlog_max_age: Span::from_secs(60), ..Policy::default() };
+        let read = |consumer: &str, due: Option<StoreTime>| {
+            let seen = Seen::new(Oldest { due, now: NOW }, Instant::now());
+            backlog.oldest.lock().unwrap().insert(consumer.to_owned(), seen);
+        };
+        read("old", Some(NOW - Span::from_secs(61)));
+        read("new", Some(NOW - Span::from_secs(60)));
+        read("empty", None);
+        for (consumer, known, full) in
+            [("old", true, true), ("new", true, false), ("empty", true, false), ("unread", false, false)]
+        {
+            assert_eq!(backlog.knows_oldest(consumer, Instant::now()), known, "{consumer}");
+            assert_eq!(backlog.is_full(consumer, &policy, NOW), full, "{consumer}");
+        }
+        let later = Instant::now() + EVERY_MAX;
+        assert!(!backlog.knows_oldest("old", later), "it is read again");
+    }
+}

@@ -238,8 +238,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn push_beyond_bounds_is_overloaded() {
+    #[tokio::test]
+    async fn push_beyond_bounds_is_overloaded_and_counts_nothing() {
         for (stores_max, bytes_max, first, second, fits) in [
             (3, 1_000, 1, 2, true),
             (2, 1_000, 1, 2, false),
@@ -256,6 +256,11 @@ mod tests {
             if let Err(rejection) = pushed {
                 assert_eq!(rejection.reason, Reason::Overloaded);
             }
+            jobs.close();
+            while jobs.next().await.is_some() {}
+            let mut left = StillCounted::default();
+            jobs.still_counted(&mut left);
+            assert!(left.is_empty(), "{left:?}");
         }
     }
 }

@@ -9,6 +9,7 @@ use super::change::ChangeRequest;
 use super::handle::Operators;
 use super::long::{OpenOperation, WorkPermit};
 use super::operation::StartOperation;
+use super::pace::Pace;
 use super::read::{Ages, CountScope, SUMMARY_MAX};
 use crate::domain::{
     Action, Change, Changed, Context, Entry, EntryFilter, Key, KeyHash, Listing, Reading, Reason, Rejection,
@@ -151,7 +152,7 @@ pub async fn change_all(
         standing,
         progress: BulkProgress { changed, ..BulkProgress::default() },
         told_at: Instant::now(),
-        next_at: Instant::now(),
+        pace: Pace::new(order.rate, Instant::now()),
         tell,
         order,
         open,
@@ -188,7 +189,7 @@ struct Run {
     standing: i64,
     progress: BulkProgress,
     told_at: Instant,
-    next_at: Instant,
+    pace: Pace,
     tell: mpsc::Sender<BulkEvent>,
 }
 
@@ -261,8 +262,8 @@ impl Run {
                 Made { now: true, message_erased: erased }
             }));
         }
-        sleep(self.next_at.saturating_duration_since(Instant::now())).await;
-        self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) / self.order.rate;
+        sleep(self.pace.left(Instant::now())).await;
+        self.pace.begin(Instant::now());
         let order = ChangeRequest {
             request_id: format!("{}/{}", self.order.operation_id, entry.key.hash().simple()),
             // Without a version: what one call of the operation has changed is not changed by another one.

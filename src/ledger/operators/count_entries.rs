@@ -73,10 +73,8 @@ async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
         let live: Vec<String> =
             names.iter().filter(|name| Namespace::stored(name).replay_run().is_empty()).cloned().collect();
         add(&mut counted, &live, &summary);
-        match names.last() {
-            Some(last) if names.len() == PAGE => after.clone_from(last),
-            Some(_) | None => break,
-        }
+        let Some(last) = next_after(names) else { break };
+        after = last;
     }
     for (consumer, one) in counted.iter_mut().filter(|(consumer, _)| policies.of(consumer).inbox) {
         let backlog = operators.backlog(consumer, COUNTED_MAX).await?;
@@ -85,6 +83,14 @@ async fn count(operators: &Operators) -> Result<AllCounted, Rejection> {
             Some(CountedInbox { due, later, oldest: backlog.oldest.map_or(0, Span::micros) / 1_000_000 });
     }
     Ok((counted, at, stored))
+}
+
+/// The name after which the next page begins; `None` if this page is the last one. Names of replay runs count: they fill a page, too.
+fn next_after(mut names: Vec<String>) -> Option<String> {
+    if names.len() < PAGE {
+        return None;
+    }
+    names.pop()
 }
 
 fn add(all: &mut BTreeMap<String, Counted>, names: &[String], summary: &Summary) {
@@ -119,6 +125,25 @@ fn add(all: &mut BTreeMap<String, Counted>, names: &[String], summary: &Summary)
         if let Some(one) = all.get_mut(&expired.consumer) {
             one.expired = expired.count;
             one.oldest[2] = age(expired.since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_page_follows_full_page_also_of_replay_runs() {
+        for (consumers, runs, is_full) in
+            [(PAGE, 0, true), (PAGE - 1, 1, true), (0, PAGE, true), (PAGE - 2, 1, false)]
+        {
+            let live = (0..consumers).map(|number| format!("a{number:03}"));
+            let runs =
+                (0..runs).map(|number| Namespace::new("b", &format!("run {number:03}")).name().to_owned());
+            let names: Vec<String> = live.chain(runs).collect();
+            let last = names.last().cloned();
+            assert_eq!(next_after(names), last.filter(|_| is_full), "{consumers} consumers");
         }
     }
 }

@@ -10,6 +10,7 @@ mod message;
 pub(super) mod open_entries;
 mod operation;
 mod operator_task;
+mod pace;
 mod places;
 pub(super) mod read;
 pub(super) mod reconcile;

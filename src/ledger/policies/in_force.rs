@@ -56,13 +56,16 @@ impl InForce {
         // The epoch comes first: a change while the rest is read then leaves an epoch that is too old, so that all is
         // read again, never one that is too new.
         let epoch = session.policy_book().policy_epoch().await?;
-        if let Some(before) = before
-            && before.epoch == Some(epoch)
-            && before.read_at.elapsed() < READ_ALL_EVERY
-        {
-            return Ok(InForce { as_of, ..before.clone() });
+        if let Some(still) = before.and_then(|before| before.still(as_of, epoch, Instant::now())) {
+            return Ok(still);
         }
         Ok(InForce::read_all(file, before, session, as_of, epoch).await?.0)
+    }
+
+    /// The same policies as of a later instant; `None` if all of them must be read.
+    fn still(&self, as_of: StoreTime, epoch: i64, now: Instant) -> Option<InForce> {
+        let is_recent = now.saturating_duration_since(self.read_at) < READ_ALL_EVERY;
+        (self.epoch == Some(epoch) && is_recent).then(|| InForce { as_of, ..self.clone() })
     }
 
     /// Reads all of it; also returns the retentions that were in force until now.
@@ -358,4 +361,24 @@ impl Drop for Attempt<'_> {
 
 fn trusted_until(as_of: StoreTime, trusted_for: Duration) -> StoreTime {
     as_of + (Span::from_std(trusted_for) - STATEMENT_MAX)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_policies_are_read_each_minute_and_after_a_change() {
+        let read = InForce { epoch: Some(7), ..InForce::unread(Policies::default()) };
+        let second = |second| read.read_at + Duration::from_secs(second);
+        let mut last = read.clone();
+        for (at, epoch, is_still) in
+            [(1, 7, true), (30, 8, false), (30, 7, true), (59, 7, true), (60, 7, false), (61, 7, false)]
+        {
+            let as_of = StoreTime(i64::try_from(at).unwrap());
+            let still = last.still(as_of, epoch, second(at));
+            assert_eq!(still.as_ref().map(|still| still.as_of), is_still.then_some(as_of), "second {at}");
+            last = still.unwrap_or(last);
+        }
+    }
 }

@@ -297,3 +297,55 @@ pub(super) fn in_force(
         window_floor: floor,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::RunMode;
+
+    fn hold(prefix: &str) -> Hold {
+        Hold { prefix: prefix.to_owned(), created_at: StoreTime(1), actor: "a".into(), reason: "r".into() }
+    }
+
+    /// A hold covers a consumer wherever its policy comes from.
+    #[test]
+    fn hold_covers_every_consumer_with_its_prefix() {
+        let own = BTreeMap::from([("p-own".to_owned(), Policy::default())]);
+        let set = PolicyVersion {
+            consumer: "p-set".into(),
+            version: 1,
+            policy: Some(Policy::default().to_stored().unwrap().json),
+            created_at: StoreTime(1),
+            actor: "a".into(),
+            reason: "r".into(),
+        };
+        let floor =
+            EffectiveRetention { window_floor: StoreTime(7), ..EffectiveRetention::nothing("p-floor") };
+        let run = ReplayRun {
+            consumer: "p-run".into(),
+            name: "rebuild".into(),
+            mode: RunMode::Rebuild,
+            created_at: StoreTime(1),
+            ends_at: StoreTime(9),
+            closed_at: None,
+            actor: "a".into(),
+            reason: "r".into(),
+        };
+        let read =
+            Policies::new(Policy::default(), own).with(&[set], None).with_floors(&[floor]).with_runs(&[run]);
+        for (holds, held_by) in [
+            (&[][..], None),
+            (&["p-"], Some("p-")),
+            (&["q"], None),
+            (&[""], Some("")),
+            // The widest hold is named.
+            (&["p-", "p"], Some("p")),
+        ] {
+            let holds: Vec<Hold> = holds.iter().map(|prefix| hold(prefix)).collect();
+            let policies = read.clone().with_holds(holds.clone());
+            for consumer in ["p-own", "p-set", "p-floor", "p-run", "p-none"] {
+                assert_eq!(policies.of(consumer).held_by.as_deref(), held_by, "{consumer} under {holds:?}");
+            }
+        }
+    }
+}

@@ -213,13 +213,16 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_its_instant() {
+    fn an_error_keeps_its_instant_until_the_next_one() {
         let (mut log, start) = log();
-        log.failed("no", start);
-        for later in [5, 500] {
-            let report = log.report(NOW + Span::from_secs(later), start + Duration::from_secs(5)).unwrap();
-            assert_eq!((report.last_error.as_deref(), report.last_error_at), (Some("no"), Some(NOW)));
-            log.purged(1, start);
+        for (error, failed) in [("no", NOW), ("again", NOW + Span::from_secs(900))] {
+            log.failed(error, start);
+            for later in [5, 500] {
+                let at = failed + Span::from_secs(later);
+                let report = log.report(at, start + Duration::from_secs(5)).unwrap();
+                assert_eq!((report.last_error.as_deref(), report.last_error_at), (Some(error), Some(failed)));
+                log.purged(1, start);
+            }
         }
     }
 

@@ -179,3 +179,58 @@ fn event(event: AuditEvent) -> proto::AuditEvent {
         changes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_by(actor: &str, at: i64) -> AuditEvent {
+        AuditEvent {
+            request_id: at.to_string(),
+            at: StoreTime(at),
+            actor: actor.to_owned(),
+            action: "PARK".into(),
+            consumer: "c".into(),
+            key: None,
+            reason: "r".into(),
+            before: None,
+            after: None,
+            digest: None,
+        }
+    }
+
+    /// A page goes on from the last event that was read, also where none of those that were read fits.
+    #[test]
+    fn filtered_page_has_next_token_while_events_may_follow() {
+        let asked = |page_token: String| {
+            let request = proto::ListAuditEventsRequest {
+                actor: "a".into(),
+                page_size: 2,
+                page_token,
+                ..Default::default()
+            };
+            query(&request, &Limits::default()).unwrap()
+        };
+        // The actors of the events that are read, how many are shown, and the instant from which the next page goes on.
+        for (actors, shown, next) in [
+            (vec!["b"; LOOKED_AT_MAX - 1], 0, None),
+            (vec!["b"; LOOKED_AT_MAX], 0, Some(LOOKED_AT_MAX)),
+            ([vec!["a"; 2], vec!["b"; 3]].concat(), 2, Some(2)),
+            ([vec!["a"; 2], vec!["b"; LOOKED_AT_MAX - 2]].concat(), 2, Some(2)),
+            ([vec!["b"; LOOKED_AT_MAX - 1], vec!["a"]].concat(), 1, Some(LOOKED_AT_MAX)),
+            (vec!["a"; 2], 2, None),
+        ] {
+            let events = (1..).zip(&actors).map(|(at, actor)| made_by(actor, at)).collect();
+            let page = asked(String::new()).page(events);
+            assert_eq!(page.events.len(), shown);
+            let token = page.next_page_token;
+            let before = (!token.is_empty()).then(|| asked(token).listing.before.unwrap().0);
+            assert_eq!(
+                before,
+                next.map(|at| StoreTime(i64::try_from(at).unwrap())),
+                "{shown} of {}",
+                actors.len()
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! `SummarizeEntries`: which entries are stuck, and since when.
 
 use super::page_token::{self, Pages};
-use crate::domain::{Namespace, Policy, Rejection, State, Summary};
+use crate::domain::{Namespace, Policy, Rejection, Span, State, Summary};
 use crate::ledger::{CountScope, Operators, SUMMARY_MAX};
 use crate::proto;
 use crate::wire::fields::{FieldChecks, Limits};
@@ -74,13 +74,18 @@ async fn inbox(
     // A count that fails must not take the states of all consumers with it.
     let backlog = operators.backlog(namespace.consumer(), SUMMARY_MAX + 1).await.ok()?;
     let (due, later) = (backlog.counts.due, backlog.counts.later);
-    let shown = proto::InboxSummary {
+    (has_inbox || due + later > 0).then(|| counted(due, later, backlog.oldest))
+}
+
+/// The summary of these counts. Each count is read up to `SUMMARY_MAX + 1`: one above `SUMMARY_MAX` is shown as `SUMMARY_MAX`, and
+/// sets `at_least`.
+fn counted(due: i64, later: i64, oldest: Option<Span>) -> proto::InboxSummary {
+    proto::InboxSummary {
         due: due.min(SUMMARY_MAX),
-        oldest_due_age: backlog.oldest.map(words::duration),
+        oldest_due_age: oldest.map(words::duration),
         later: later.min(SUMMARY_MAX),
         at_least: due.max(later) > SUMMARY_MAX,
-    };
-    (has_inbox || due + later > 0).then_some(shown)
+    }
 }
 
 fn consumer(summary: &Summary, name: &str, policy: &Policy) -> proto::ConsumerSummary {
@@ -153,6 +158,19 @@ mod tests {
                 is_wrong.then(|| vec!["replay_run".to_owned()]),
                 "{consumer:?} {replay_run:?}"
             );
+        }
+    }
+
+    #[test]
+    fn inbox_counts_above_the_maximum_set_at_least() {
+        for (due, later, shown) in [
+            (0, 0, (0, 0, false)),
+            (SUMMARY_MAX, SUMMARY_MAX, (SUMMARY_MAX, SUMMARY_MAX, false)),
+            (SUMMARY_MAX + 1, 7, (SUMMARY_MAX, 7, true)),
+            (7, SUMMARY_MAX + 1, (7, SUMMARY_MAX, true)),
+        ] {
+            let counts = counted(due, later, None);
+            assert_eq!((counts.due, counts.later, counts.at_least), shown, "{due} due, {later} later");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The inbox: docs/contract.md, section 15, over the wire and on both stores.
 
+mod batches;
 mod changes;
 mod conservation;
 mod erased;

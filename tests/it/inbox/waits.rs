@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use idempotency_ledger::domain::Policy;
 use idempotency_ledger::identity::Guard;
 use idempotency_ledger::ledger::WaitBounds;
 use idempotency_ledger::proto::{self, FailureKind};
@@ -28,6 +29,7 @@ on_both_stores!(
     server_that_drains_lets_waiting_calls_go,
     credential_and_right_are_judged_at_each_look_for_messages,
     look_that_fails_is_repeated_at_the_next_poll,
+    look_that_fails_uses_no_quota,
 );
 
 type Waiting = JoinHandle<Result<proto::ClaimNextResponse, Status>>;
@@ -277,5 +279,25 @@ async fn look_that_fails_is_repeated_at_the_next_poll(kind: Kind) {
         let handed = answer.map(|answer| ids(&answer.into_inner()).len()).unwrap_or_default();
         assert_eq!(handed, usize::from(!is_last), "{fault:?}");
     }
+    server.stop().await;
+}
+
+/// A look that fails hands out nothing, so that it uses nothing of the quota of its consumer.
+async fn look_that_fails_uses_no_quota(kind: Kind) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: at.store, plan: Arc::clone(&plan) });
+    let policy = Policy { claims_per_second: 2, ..inbox() };
+    let mut server = TestServer::on(at, Setup::default().with("c", policy)).await;
+    for id in ["1", "2", "3"] {
+        stored(&mut server, id).await;
+    }
+    plan.next(vec![Inject::Unavailable; 1_000]);
+    for _ in 0..5 {
+        let failed = server.client.claim_next(next(9)).await.unwrap_err();
+        assert_eq!(refusal(&failed).reason, "STORE_UNAVAILABLE");
+    }
+    plan.clear();
+    assert_eq!(handed(&mut server, next(9)).await.len(), 2);
     server.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Counts: exact for what is not COMPLETED, page by page through the consumers.
 
-use idempotency_ledger::domain::{Policy, Span};
+use idempotency_ledger::domain::{Policy, Span, State};
 use idempotency_ledger::proto::{self, EntryState, ParkCause};
 
 use super::{ALL, Made, make};
@@ -14,6 +14,7 @@ on_both_stores!(
     a_small_ledger_is_counted_exactly,
     a_summary_pages_through_the_consumers,
     summary_counts_stored_messages,
+    parked_entries_are_bounded_over_all_causes_together,
 );
 
 async fn summary_counts_stored_messages(kind: Kind) {
@@ -172,5 +173,35 @@ async fn a_summary_pages_through_the_consumers(kind: Kind) {
         }
     }
     assert_eq!(seen, ["A", "a", "b", "c", "ä"], "by bytes");
+    server.stop().await;
+}
+
+async fn parked_entries_are_bounded_over_all_causes_together(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    for id in ["1", "2"] {
+        make(&mut server, "c", id, Made::Parked).await;
+        make(&mut server, "c", &format!("retried {id}"), Made::Retried).await;
+    }
+    let request = proto::ParkEntriesRequest {
+        filter: Some(proto::EntryFilter {
+            consumer: "c".into(),
+            states: vec![EntryState::FailedRetryable.into()],
+            ..Default::default()
+        }),
+        operation_id: "park".into(),
+        reason: "looks wrong".into(),
+        rate: 1_000,
+        ..Default::default()
+    };
+    let mut answers = server.admin.park_entries(request).await.unwrap().into_inner();
+    while answers.message().await.unwrap().is_some() {}
+    let mut session = server.at.session().await;
+    for (most, at_least) in [(5, false), (4, false), (3, true), (1, true)] {
+        let summary = session.operators().summary(&[("c".to_owned(), None)], most).await.unwrap();
+        let parked = summary.counts.iter().filter(|count| matches!(count.state, State::Parked(_)));
+        let found: Vec<bool> = parked.map(|count| count.at_least).collect();
+        assert!(found.contains(&true) == at_least, "four are PARKED, up to {most} are counted: {summary:?}");
+    }
+    drop(session);
     server.stop().await;
 }

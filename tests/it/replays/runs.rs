@@ -3,19 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_ledger::domain::{Key, Span};
+use idempotency_ledger::domain::{Key, Policy, ReplayMode, Span};
 use idempotency_ledger::proto;
+use idempotency_ledger::store::HOLD_LEVEL;
 
 use super::{answered, closes, creates, in_run, replayed, seconds, server, set, settle, stored};
 use crate::harness::details::{acquired, claim, fields, refusal};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, START, Served, Setup, TestServer, replica};
+use crate::holds::hold;
 
 on_both_stores!(
     orders_are_repeatable_audited_and_bounded,
     runs_are_listed_and_their_entries_too,
     a_shorter_retention_ends_a_run_for_ever,
+    shorter_default_retention_shortens_runs_of_consumers_without_a_policy,
     a_run_never_ends_in_the_past,
+    run_leaves_the_level_of_a_hold,
     the_purge_takes_all_of_a_run_that_is_past_and_nothing_live,
     no_run_is_created_while_a_server_does_not_know_runs,
     runs_are_shared_between_principals,
@@ -217,6 +221,22 @@ async fn a_shorter_retention_ends_a_run_for_ever(kind: Kind) {
     server.stop().await;
 }
 
+async fn shorter_default_retention_shortens_runs_of_consumers_without_a_policy(kind: Kind) {
+    let with = |days| {
+        let default =
+            Policy { replay: ReplayMode::Rebuild, retention: Span::from_days(days), ..Policy::default() };
+        Setup { default, ..Setup::default() }
+    };
+    let mut server = TestServer::start_with(kind, with(7)).await;
+    server.admin.create_replay_run(creates("r")).await.unwrap();
+    let mut next = Served::start(Arc::clone(&server.at.store), with(2)).await;
+    let request = proto::ListReplayRunsRequest { consumer: "c".into(), ..Default::default() };
+    let run = next.admin.list_replay_runs(request).await.unwrap().into_inner().runs.remove(0);
+    assert_eq!(micros(run.ends_at), (START + Span::from_days(2)).micros());
+    next.stop().await;
+    server.stop().await;
+}
+
 /// A server may not know of the end yet: what the purge took meanwhile it would grant again.
 async fn a_run_never_ends_in_the_past(kind: Kind) {
     let mut server = server(kind, proto::ReplayMode::Rebuild).await;
@@ -329,6 +349,16 @@ async fn no_run_is_created_while_a_server_does_not_know_runs(kind: Kind) {
     server.admin.create_replay_run(creates("r")).await.unwrap();
     let raised = server.at.number("SELECT count(*) FROM @ledger.meta WHERE level = 3").await;
     assert_eq!(raised, 1, "an older server stands down");
+    server.stop().await;
+}
+
+/// A server that knows runs and not holds would grant what is held.
+async fn run_leaves_the_level_of_a_hold(kind: Kind) {
+    let mut server = server(kind, proto::ReplayMode::Rebuild).await;
+    server.admin.hold_consumers(hold("x")).await.unwrap();
+    server.admin.create_replay_run(creates("r")).await.unwrap();
+    let level = format!("SELECT count(*) FROM @ledger.meta WHERE level = {HOLD_LEVEL}");
+    assert_eq!(server.at.number(&level).await, 1);
     server.stop().await;
 }
 
