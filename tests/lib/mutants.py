@@ -312,10 +312,10 @@ MUTANTS = [
         (LITE_POLICIES, "    raise_policy_epoch(connection).await?;\n    shorten_runs", "    shorten_runs"),
     ]),
     Mutant("P16", "all policies are read each second", "proof::live::policy_costs", [
-        ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch == Some(epoch - 1)"),
+        ("src/ledger/policies/in_force.rs", "(self.epoch == Some(epoch) && is_recent)", "(self.epoch == Some(epoch - 1) && is_recent)"),
     ]),
     Mutant("P17", "a change of a policy is not looked for where nothing else is", "policies::", [
-        ("src/ledger/policies/in_force.rs", "&& before.epoch == Some(epoch)", "&& before.epoch <= Some(epoch)"),
+        ("src/ledger/policies/in_force.rs", "(self.epoch == Some(epoch) && is_recent)", "(self.epoch <= Some(epoch) && is_recent)"),
     ]),
     Mutant("P18", "the window of a policy that cannot be read is trusted", "unreadable::", [
         (CLAIM, "    if let Some(reason) = doubtful(policy) {\n        return not_granted(&blank, policy, reason);\n    }\n", ""),
@@ -1508,8 +1508,8 @@ MUTANTS = [
         (ENVOY, "healthy_panic_threshold: { value: 1 }", "healthy_panic_threshold: { value: 50 }"),
     ]),
     Mutant("V5", "a replica that drains says that it serves", MESH, [
-        ("src/rpc/edge/health.rs", "self.set(ServingStatus::NotServing, |name| name != LIVENESS);",
-         "self.set(ServingStatus::NotServing, |name| name == ACCEPTING);"),
+        ("src/rpc/edge/health.rs", "statuses.set(ServingStatus::NotServing, |name| name != LIVENESS);",
+         "statuses.set(ServingStatus::NotServing, |name| name == ACCEPTING);"),
     ]),
     Mutant("V6", "clients that reach servers themselves repeat no call", DIRECT, [
         (SERVICE_CONFIG, '"timeout": "5s",\n      "retryPolicy": {', '"timeout": "5s",\n      "noRetryPolicy": {'),
@@ -3117,5 +3117,160 @@ MUTANTS = [
     ]),
     Mutant("NI30", "a documented filter has a bare word of an enum", "cli::jq", [
         ("docs/operations.md", 'select(.state == "ENTRY_STATE_PARKED") | .key.consumer', 'select(.state == "PARKED") | .key.consumer'),
+    ]),
+    Mutant("BT1", "a server that is older than its store does not exit with 8 where calls outlive the drain", "server::serve", [
+        ("src/server/serve.rs", "        (Ok(_), Some(why)) => Err(Failure::Outdated(format!(\"database_url: {why}\"))),\n        (Ok(false), None) => {\n",
+         "        (Ok(true), Some(why)) => Err(Failure::Outdated(format!(\"database_url: {why}\"))),\n        (Ok(false), _) => {\n"),
+    ]),
+    Mutant("BT2", "a file that stays broken is reported once", "server::trust::reloadable", [
+        ("src/server/trust/reloadable.rs", "now - known.at < REPORT_AGAIN => (known, false)",
+         "now - known.at < REPORT_AGAIN => (Reported { at: now, ..known }, false)"),
+    ]),
+    Mutant("BT3", "operators by HTTP take the places of consumers", "door::safety", [
+        ("src/rpc/mod.rs", "by_http(listener, &admin_permits, Offered::Admin)",
+         "by_http(listener, &permits, Offered::Admin)"),
+    ]),
+    Mutant("BT4", "a draining server serves again when its store is back", "rpc::edge::health", [
+        ("src/rpc/edge/health.rs", "if !statuses.draining {",
+         "if !statuses.draining || serving {"),
+    ]),
+    Mutant("BT5", "operators' HTTP may listen beyond loopback without credentials", "process::settings", [
+        ("src/server/config/checked.rs", "        http.admin_listen.map(|address| (\"admin_http_listen\", address)),",
+         "        admin_listen.map(|address| (\"admin_http_listen\", address)),"),
+    ]),
+    Mutant("BT6", "migrate is refused for an address at which it does not listen", "process::settings", [
+        ("src/server/args.rs", "        self.settings.admin_http_listen = Some(Given::Value(AdminListen::default()));\n",
+         ""),
+    ]),
+    Mutant("BT7", "a renewed lease of once is counted from the answer", "cli::once::lease::tests", [
+        ("src/cli/once/lease.rs", "                lease = granted;\n                until = sent + lease;\n",
+         "                lease = granted;\n                until = Instant::now() + lease;\n"),
+    ]),
+    Mutant("BT8", "a settlement of once is not repeated after a quota", "cli::retry", [
+        ("src/cli/retry.rs", "let load = [ErrorReason::Overloaded, ErrorReason::QuotaExceeded];",
+         "let load = [ErrorReason::Overloaded];"),
+    ]),
+    Mutant("BT9", "items of a BatchStore do not count as calls", "identity::items", [
+        ("src/rpc/inbox.rs", "            caller.item(index)?;\n",
+         ""),
+    ]),
+    Mutant("BT10", "a count of later messages above the maximum does not set at_least", "rpc::admin::summary", [
+        ("src/rpc/admin/summary.rs", "at_least: due.max(later) > SUMMARY_MAX,",
+         "at_least: due > SUMMARY_MAX,"),
+    ]),
+    Mutant("BT11", "a certificate without other credentials is never read again", "server::trust", [
+        ("src/server/trust/mod.rs", "        self.all_settings().is_empty() && self",
+         "        self.tokens.is_none() && self.rights.is_none() && self"),
+    ]),
+    Mutant("BT12", "the end of a token that is gone is still shown", "identity::seen", [
+        ("src/server/trust/mod.rs", "    seen.token_ends(first.and_then(|at| i64::try_from(at).ok()));\n",
+         "    if let Some(at) = first {\n        seen.token_ends(i64::try_from(at).ok());\n    }\n"),
+    ]),
+    Mutant("BT13", "items beyond the rate are not counted as refusals", "identity::items", [
+        ("src/accounts/call.rs", "        self.rate().inspect_err(|refused| self.connection.refused(refused))\n",
+         "        self.rate()\n"),
+    ]),
+    Mutant("BT14", "stalls of a connection are never forgotten", "accounts", [
+        ("src/accounts/sweep.rs", "            sweep_state.stalls.store(0, Relaxed);\n",
+         ""),
+    ]),
+    Mutant("BT15", "a file of policies that is applied in part exits as if nothing was changed", "cli::policies", [
+        ("src/cli/policy/apply.rs", "let exit = if done.is_empty() { problem.exit } else { Exit::Partly };",
+         "let exit = problem.exit;"),
+    ]),
+    Mutant("BT16", "audit list applies its limit to each page, not to all pages together", "cli::any_order", [
+        ("src/cli/audit.rs", "            page.events.truncate(limit - printed);\n",
+         "            page.events.truncate(limit);\n"),
+    ]),
+    Mutant("BT17", "a key that is given without a certificate is replaced by the pair of the context", "cli::contexts::choose", [
+        ("src/cli/contexts/choose.rs", "    if cert.is_none() && key.is_none() {\n",
+         "    if cert.is_none() {\n"),
+    ]),
+    Mutant("BT18", "a hold leaves out consumers without a policy that have a run or a window floor", "ledger::policies::table", [
+        ("src/ledger/policies/table.rs", "        for (name, policy) in self.own.iter_mut().chain(&mut self.floors) {\n",
+         "        for (name, policy) in &mut self.own {\n"),
+    ]),
+    Mutant("BT19", "policies whose epoch stays the same are never read again", "ledger::policies::in_force", [
+        ("src/ledger/policies/in_force.rs", "InForce { as_of, ..self.clone() }",
+         "InForce { as_of, read_at: now, ..self.clone() }"),
+    ]),
+    Mutant("BT20", "each new waiting call puts off the load of its key", "ledger::waiting::polls", [
+        ("src/ledger/waiting/polls.rs", "            (plan.every, plan.load_at) = (FIRST, plan.load_at.min(load_at));\n",
+         "            (plan.every, plan.load_at) = (FIRST, load_at);\n"),
+    ]),
+    Mutant("BT21", "waiting calls of replay runs keep their places", "ledger::waiting::tests", [
+        ("src/ledger/waiting/room.rs", "        waiting.places.requeue(key.consumer(), principal);\n",
+         "        waiting.places.requeue(key.namespace().name(), principal);\n"),
+    ]),
+    Mutant("BT22", "an unknown outcome is hidden behind an older verdict", "ledger::waiting::tests", [
+        ("src/ledger/waiting/call.rs", "                return over(failed.map_or_else(|| later(last), Err));\n",
+         "                return over(later(last));\n"),
+    ]),
+    Mutant("BT23", "a page of the audit on which no event fits is the last one", "rpc::admin::audit", [
+        ("src/rpc/admin/audit.rs", "            page.next_page_token = self.pages.token(&place);\n            if self.filter.fits(&one) {\n",
+         "            if self.filter.fits(&one) {\n                page.next_page_token = self.pages.token(&place);\n"),
+    ]),
+    Mutant("BT24", "the Stores of one key in a batch are carried out in any order", "inbox::batches", [
+        ("src/ledger/inbox/store.rs", "    all.sort_by_key(|one| one.job.request.key.hash());\n",
+         "    all.sort_unstable_by_key(|one| one.job.request.key.hash());\n"),
+    ]),
+    Mutant("BT25", "a look of ClaimNext that fails uses the consumer's quota", "inbox::waits", [
+        ("src/ledger/inbox/next.rs", "        let used = looked.as_ref().map_or(0, |looked| looked.choice.chosen.len());\n",
+         "        let used = looked.as_ref().map_or(admitted, |looked| looked.choice.chosen.len());\n"),
+    ]),
+    Mutant("BT26", "bytes of refused Stores stay counted", "ledger::inbox::jobs", [
+        ("src/ledger/inbox/jobs.rs", "        let has_room = waiting.stores.is_empty()\n            || (waiting.stores.len() + jobs.len() <= self.stores_max\n                && waiting.bytes.saturating_add(bytes) <= self.bytes_max);\n        if !has_room {\n            return Err(full());\n        }\n        waiting.bytes += bytes;\n",
+         "        let is_empty = waiting.stores.is_empty();\n        waiting.bytes = waiting.bytes.saturating_add(bytes);\n        let has_room = is_empty\n            || (waiting.stores.len() + jobs.len() <= self.stores_max && waiting.bytes <= self.bytes_max);\n        if !has_room {\n            return Err(full());\n        }\n"),
+    ]),
+    Mutant("BT27", "the backlog that was read of one consumer counts as read for all", "ledger::inbox::backlog", [
+        ("src/ledger/inbox/backlog.rs", "        all.get(consumer).is_some_and(|seen| seen.again_at > now)\n",
+         "        all.values().any(|seen| seen.again_at > now)\n"),
+    ]),
+    Mutant("BT28", "the oldest due entry behind the bound of the count is not found on SQLite", "upkeep::", [
+        ("src/store/sqlite/operators.rs", "            .bind(i64::try_from(due_max.saturating_sub(due)).unwrap_or(i64::MAX).max(1));\n",
+         "            .bind(i64::try_from(due_max.saturating_sub(due)).unwrap_or(i64::MAX));\n"),
+    ]),
+    Mutant("BT29", "causes of PARKED are bounded one by one on SQLite", "queries::summaries", [
+        ("src/store/sqlite/counting.rs", "    \" AND e.attempts >= ?2) AS near, sum(count(*)) OVER () > ?5 AS more,\n",
+         "    \" AND e.attempts >= ?2) AS near, count(*) > ?5 AS more,\n"),
+    ]),
+    Mutant("BT30", "a shorter default retention does not shorten runs of consumers without a policy on SQLite", "replays::runs", [
+        ("src/store/sqlite/policies.rs", "    (SELECT n.retention FROM consumers n WHERE n.name = consumer),\n    (SELECT d.retention FROM consumers d WHERE d.name = ''), ends_at - created_at)))\n",
+         "    (SELECT n.retention FROM consumers n WHERE n.name = consumer), ends_at - created_at)))\n"),
+    ]),
+    Mutant("BT31", "a run lowers the level of a hold on Postgres", "replays::runs", [
+        ("src/store/postgres/replays.rs", "level = greatest(level, $2)\n",
+         "level = $2\n"),
+    ]),
+    Mutant("BT32", "a broken import continues after rows that were held back", "cli::import::send", [
+        ("src/cli/import/send.rs", "self.after = Some(chunk.after);",
+         "self.after = chunk.lines.iter().max().map(|line| line + 1);"),
+    ]),
+    Mutant("BT33", "the purge's last error has the instant of an earlier error", "ledger::upkeep::purge_report", [
+        ("src/ledger/upkeep/purge_report.rs", "        self.error = Some((problem, now));\n        self.error_at = None;\n",
+         "        self.error = Some((problem, now));\n"),
+    ]),
+    Mutant("BT34", "a bulk operation makes up for the time that it waited", "ledger::operators::pace", [
+        ("src/ledger/operators/pace.rs", "self.next_at.max(now) + self.every",
+         "self.next_at + self.every"),
+    ]),
+    Mutant("BT35", "a page of counted consumers ends where a run is on it", "ledger::operators::count_entries", [
+        ("src/ledger/operators/count_entries.rs", "if names.len() < PAGE {",
+         "if names.iter().filter(|name| Namespace::stored(name).replay_run().is_empty()).count() < PAGE {"),
+    ]),
+    Mutant("BT36", "a refused item of a BatchStore has no path", "inbox::batches", [
+        ("src/wire/inbox.rs", "        let rejection = rejection.within(&format!(\"requests[{index}].\"));\n",
+         ""),
+    ]),
+    Mutant("BT37", "a waiting call that finds no bytes keeps a place", "accounts", [
+        ("src/accounts/call.rs", "        if taken.is_err() {\n            if self.counts {\n                self.state.owner.end_call();\n            }\n            return taken;\n        }\n",
+         "        if taken.is_err() {\n            return taken;\n        }\n"),
+    ]),
+    Mutant("BT38", "a drain hides an unknown outcome behind an older verdict", "ledger::waiting::tests", [
+        ("src/ledger/waiting/call.rs", "return (failed.map_or_else(|| repeated(later(last)), Err), WaitEnd::Draining);",
+         "return (repeated(later(last)), WaitEnd::Draining);"),
+    ]),
+    Mutant("BT39", "a final error after an unknown outcome is repeated until the wait ends", "ledger::waiting::tests", [
+        ("src/ledger/waiting/call.rs", "        match answer {\n", "        match answer.map_err(|refused| failed_again(failed.take(), refused)) {\n"),
     ]),
 ]

@@ -53,7 +53,8 @@ def target_of(name):
         return SHUTTLE
     if name.startswith("domain::"):
         return RULES
-    in_src, in_tests = has_module(name, "src"), has_module(name, "tests/it")
+    # `tests` at the end of a name is a part of a file of `src`, also where `it` has a module of that name.
+    in_src, in_tests = has_module(name, "src"), not name.endswith("::tests") and has_module(name, "tests/it")
     return LIB if in_src and not in_tests else IT
 
 
