@@ -3273,4 +3273,13 @@ MUTANTS = [
     Mutant("BT39", "a final error after an unknown outcome is repeated until the wait ends", "ledger::waiting::tests", [
         ("src/ledger/waiting/call.rs", "        match answer {\n", "        match answer.map_err(|refused| failed_again(failed.take(), refused)) {\n"),
     ]),
+    Mutant("BT40", "messages that are due later are counted without a bound on Postgres", "proof::counted::alike", [
+        ("src/store/postgres/inbox_statements.rs", "        ORDER BY e.next_at, e.key LIMIT $2) AS l) AS later", "        ORDER BY e.next_at, e.key) AS l) AS later"),
+    ]),
+    Mutant("BT41", "the oldest due message of an index is any of ten on SQLite", "proof::counted::alike", [
+        ("src/store/sqlite/inbox_statements.rs", "AND e.next_at <= ?2\nORDER BY e.next_at, e.key LIMIT 10", "AND e.next_at <= ?2\nORDER BY e.next_at DESC, e.key LIMIT 10"),
+    ]),
+    Mutant("BT42", "events of a consumer at one instant are listed in the other order on SQLite", "proof::counted::alike", [
+        ("src/store/sqlite/audit.rs", "FROM audit WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)\nORDER BY at DESC, request_id DESC", "FROM audit WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)\nORDER BY at DESC, request_id"),
+    ]),
 ]

@@ -2,7 +2,9 @@
 //! filter, `SummarizeEntries`, `ListReplayRuns` and the metrics of entries must all report the same. The catalogues: the fields
 //! of `EntryFilter`, and the states and causes of `ledger.proto`.
 
+mod alike;
 mod expected;
+mod reads;
 mod shown;
 mod walk;
 

@@ -32,7 +32,7 @@ const IDS: [&str; 9] = [
 /// Prefixes that some of the ids have.
 pub(super) const PREFIXES: [&str; 6] = ["", "a", "a-1", "0189abcd", "0189abcd-", "1"];
 /// What each walk begins with, so that it has entries of every kind: the number of the namespace, the id, and what is done.
-const BEGINNING: [(usize, &str, &[Act]); 17] = [
+const BEGINNING: [(usize, &str, &[Act]); 20] = [
     (2, "a", &[Act::Claim, Act::Lapse, Act::Claim]),
     (2, "a-1", &[Act::Claim, Act::Started, Act::Lapse, Act::Claim]),
     (0, "b", &[Act::Claim, Act::Fail(FailureKind::Park)]),
@@ -49,7 +49,11 @@ const BEGINNING: [(usize, &str, &[Act]); 17] = [
     (1, "9", &[Act::Claim, Act::Overrun]),
     (2, "10", &[Act::Claim, AGAIN]),
     (0, "0189abcd-ac96-774b-bcce-b302099a8057", &[Act::Claim, Act::Lapse]),
+    (2, "a-10", &[Act::Overrun, Act::Store]),
+    (0, "0189abcd-0000-774b-bcce-b302099a8057", &[Act::Store]),
+    // Two messages that are held at the same time.
     (2, "0189abcd", &[Act::Store, Act::Claim]),
+    (2, "0189abcd-ac96-774b-bcce-b302099a8057", &[Act::Store, Act::Claim]),
 ];
 const AGAIN: Act = Act::Fail(FailureKind::Retryable);
 
@@ -151,9 +155,14 @@ impl Walk {
         Key::of(Namespace::new(&key.consumer, &key.replay_run), key.source.clone(), key.id.clone())
     }
 
+    /// The keys of the walk.
+    pub(super) fn stored_keys(&self) -> Vec<Key> {
+        self.keys.iter().map(Walk::stored_key).collect()
+    }
+
     /// The stored entries.
     pub(super) async fn rows(&self) -> Rows {
-        let keys: Vec<Key> = self.keys.iter().map(Walk::stored_key).collect();
+        let keys = self.stored_keys();
         let found = self.server.entries(&keys).await;
         Rows::new(found.into_iter().flatten().collect(), self.server.at.now())
     }
