@@ -60,6 +60,8 @@ async fn both_stores_answer_each_read_alike() {
             }
         }
         let [sqlite, postgres] = &found[..] else { continue };
+        let questions =
+            |answers: &[(String, String)]| answers.iter().map(|(asked, _)| asked.clone()).collect::<Vec<_>>();
         for ((asked, one), (_, other)) in sqlite.iter().zip(postgres) {
             read.extend(asked.split(' ').next().map(str::to_owned));
             if one != other {
@@ -67,6 +69,7 @@ async fn both_stores_answer_each_read_alike() {
                 run.fail(problem, &[("steps", walks[0].log.join("\n"))]);
             }
         }
+        assert_eq!(questions(sqlite), questions(postgres), "both are asked the same");
         run.progress(step + 1, format!("{} reads", sqlite.len()));
     }
     let asked = BTreeSet::from(reads::ASKED.map(str::to_owned));
