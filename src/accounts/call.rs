@@ -395,3 +395,6 @@ impl Drop for CallAccount {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -210,4 +210,19 @@ mod tests {
             "an address is not a name"
         );
     }
+
+    /// A client that connects again would have a full bucket.
+    #[test]
+    fn owner_is_not_forgotten_before_its_bucket_is_full() {
+        let owners = Owners::new();
+        let take = || owners.principal("spent").take_rate(1, false, 0);
+        assert_eq!(take(), Ok(()));
+        for (now, is_known) in [(SECOND_NANOS - 1, true), (SECOND_NANOS, false)] {
+            let mut known = owners.known.lock().expect("no panic");
+            known.tidied = None;
+            known.tidy(now);
+            drop(known);
+            assert_eq!(take().is_err(), is_known, "after {now} ns: a new owner has its first call");
+        }
+    }
 }

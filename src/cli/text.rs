@@ -19,14 +19,17 @@ pub(crate) fn hidden(c: char) -> bool {
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A text from outside, made harmless for a terminal: no control characters, no escape sequences, no bidi
-/// characters.
+/// A text from outside, made harmless for a terminal: no control characters, no escape sequences, no bidi characters, no soft
+/// hyphens, nothing without a width.
 pub(crate) fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
-            '\u{fffd}'
-        }
+        '\u{ad}'
+        | '\u{61c}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => '\u{fffd}',
         c if c.is_control() => '\u{fffd}',
         c => c,
     };
@@ -126,6 +129,7 @@ mod tests {
     #[test]
     fn clean_text_cannot_control_a_terminal() {
         assert_eq!(clean("a\x1b[31mb\nc\u{202e}d\u{9b}e"), "a\u{fffd}[31mb c\u{fffd}d\u{fffd}e");
+        assert_eq!(clean("a\u{61c}b\u{ad}c\u{2066}d"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
         assert_eq!(clean("Grüße, 世界"), "Grüße, 世界");
     }
 

@@ -197,6 +197,8 @@ fn named(snapshot: &Snapshot, principal: &str) -> Authenticated {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use rustls::pki_types::CertificateDer;
+
     use super::*;
     use crate::identity::{Tokens, Trust};
 
@@ -221,5 +223,25 @@ mod tests {
             drop(cache);
             assert_eq!(principal(), expected, "until {until:?}");
         }
+    }
+
+    /// A client that calls all the time must not be served after its certificate has expired.
+    #[test]
+    fn use_of_a_certificate_does_not_postpone_its_next_verification() {
+        let chain = vec![CertificateDer::from(&b"0"[..])];
+        let peer = Peer { chain, ..Peer::at(IpAddr::V4(Ipv4Addr::LOCALHOST)) };
+        let authenticator = Authenticator::new(Guard::new(Trust::default()), peer);
+        let mut cache = authenticator.cache.lock().expect("no panic");
+        // In the future, so that the result is not too old however slow the machine is.
+        let now = Instant::now();
+        let verified = Some((now + Duration::from_hours(1), Ok(())));
+        cache.certificate = verified;
+        for call in 1..=3 {
+            assert_eq!(authenticator.verify_certificate(&mut cache), Ok(()), "call {call}");
+            assert_eq!(cache.certificate, verified, "call {call}: the result becomes no younger");
+        }
+        let before = now.checked_sub(CERTIFICATE_TRUSTED_FOR).expect("an instant");
+        cache.certificate = Some((before, Ok(())));
+        assert_eq!(authenticator.verify_certificate(&mut cache), Err(Refused::Certificate));
     }
 }

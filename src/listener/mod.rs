@@ -130,3 +130,6 @@ async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,8 @@ const OCCURRENCES: MetricKind = MetricKind::Histogram(&[1.0, 2.0, 3.0, 5.0, 10.0
 pub(super) const CLAIMS: Family = counter(
     "idempotency_ledger_claims_total",
     &["consumer", "event_type", "verdict"],
-    "Claims, by their verdict. rejected: an error, by its reason in idempotency_ledger_refusals_total. unavailable: an \
+    "Claims, by their verdict: acquired, in_progress, completed, parked, backoff, failed, fingerprint_mismatch, \
+     outside_window. rejected: an error, by its reason in idempotency_ledger_refusals_total. unavailable: an \
      error that says nothing against the call: the ledger could not. unanswered: the deadline passed or the client went \
      away before the answer; the claim may have been carried out. Batches that found no room in the queue are refused \
      before their consumers are known, and count in idempotency_ledger_refusals_total alone.",
@@ -29,7 +30,8 @@ pub(super) const CLAIMS: Family = counter(
 pub(super) const LOOKUPS: Family = counter(
     "idempotency_ledger_lookups_total",
     &["consumer", "state"],
-    "Look-ups, by the state that they found, in replay runs too; a consumer has the series from its first look-up on. \
+    "Look-ups, by the state that they found (received, in_progress, completed, failed_retryable, failed_terminal, parked), \
+     in replay runs too; a consumer has the series from its first look-up on. \
      absent: the key has no entry, or the run suppresses effects. rejected, unavailable and unanswered, as for claims.",
 );
 pub(super) const SETTLEMENTS: Family = counter(
@@ -95,9 +97,9 @@ pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
     "Claims, settlements and look-ups that the ledger refused, alone or in a batch, by the reason of the error; and of all calls, \
-     operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED. Each item of a BatchClaim \
-     that found no room in the queue counts. Calls that are refused \
-     as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
+     operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED, and those that are served by gRPC \
+     alone and came by HTTP: UNIMPLEMENTED. Each item of a BatchClaim that found no room in the queue counts. Calls that are \
+     refused as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
 );
 pub(super) const CORRECTED: Family = counter(
     "idempotency_ledger_corrected_fields_total",
@@ -279,7 +281,7 @@ pub(super) const LIMITED: Family = counter(
     "idempotency_ledger_principal_refusals_total",
     &["limit"],
     "Calls and items of batches that were refused by a limit of their principal. limit: calls, principal_calls_max; \
-     rate, principal_calls_per_second; bytes, principal_bytes_max. The log says whose.",
+     rate, principal_calls_per_second; bytes, principal_bytes_max. Each refused look of a waiting call counts. The log says whose.",
 );
 pub(super) const READY: Family = gauge(
     "idempotency_ledger_store_ready",
@@ -289,8 +291,8 @@ pub(super) const READY: Family = gauge(
 pub(super) const OPENED: Family = counter(
     "idempotency_ledger_store_sessions_opened_total",
     &["purpose", "outcome"],
-    "Sessions that were to be opened at the store. purpose: claims, heartbeat, purge, open_claims, reads, changes. \
-     outcome: ok, failed. A session is opened again where the one before broke.",
+    "Sessions that were to be opened at the store. purpose: claims, heartbeat, purge, open_claims, waits, inbox, reads, \
+     changes. outcome: ok, failed. A session is opened again where the one before broke.",
 );
 pub(super) const REPLACED: Family = counter(
     "idempotency_ledger_store_sessions_replaced_total",

@@ -257,6 +257,38 @@ mod tests {
         assert!(limit.is_empty(), "{limit:?}");
     }
 
+    /// Numbers are summed up, and an age is that of the oldest.
+    #[test]
+    fn counts_of_the_others_are_added_field_by_field() {
+        let one = Counted {
+            states: [1, 2, 3, 4, 5, 6],
+            oldest: [10, 20, 30, 40],
+            expired: 7,
+            near_exhaustion: 8,
+            inbox: Some(CountedInbox { due: 1, later: 2, oldest: 30 }),
+        };
+        let another = Counted {
+            states: [100, 200, 300, 400, 500, 600],
+            oldest: [9, 21, 29, 41],
+            expired: 70,
+            near_exhaustion: 80,
+            inbox: Some(CountedInbox { due: 10, later: 20, oldest: 3 }),
+        };
+        let both = Counted {
+            states: [101, 202, 303, 404, 505, 606],
+            oldest: [10, 21, 30, 41],
+            expired: 77,
+            near_exhaustion: 88,
+            inbox: Some(CountedInbox { due: 11, later: 22, oldest: 30 }),
+        };
+        for (first, second) in [(&one, &another), (&another, &one)] {
+            let mut sum = Counted::default();
+            sum.add(first);
+            sum.add(second);
+            assert_eq!(sum, both);
+        }
+    }
+
     /// Messages of the others are summed up, and the age is that of the oldest.
     #[test]
     fn stored_messages_of_the_others_are_counted_together() {

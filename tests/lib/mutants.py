@@ -2859,7 +2859,7 @@ MUTANTS = [
     Mutant("RC15", "a row is reconciled for a consumer on which its caller has no right", "identity::matrix", [
         ("src/rpc/admin/reconcile.rs", "            caller.allowed(row.key.consumer())?;\n", ""),
     ]),
-    Mutant("RC16", "a completion forgets that its effect may have happened twice", LOCKSTEP, [
+    Mutant("RC16", "a completion forgets that its effect may have happened twice", "stores::batches", [
         (PG_ENTRIES, "e.superseded_completes > 0 OR e.doubled THEN", "e.superseded_completes > 0 THEN"),
         (LITE_STATEMENTS, "superseded_completes > 0 OR doubled IS NOT NULL THEN", "superseded_completes > 0 THEN"),
     ]),

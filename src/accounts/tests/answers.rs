@@ -195,3 +195,47 @@ fn bytes_of_reset_streams_end_no_other_stream() {
     large.answered(SHARE + 1);
     small.answered(10);
 }
+
+/// Where all clients together hold too much, a client within its share loses streams, and not its connection.
+#[tokio::test]
+async fn streams_that_end_because_all_hold_too_much_do_not_close_their_connection() {
+    const BYTES: usize = 8 * 1_024;
+    const FULL: usize = SHARE / BYTES;
+    let limits = AccountLimits { connection_bytes_max: usize::MAX, ..LIMITS };
+    // How many answers the client does not read, the unread bytes of each other client, how many streams of the client are
+    // reset, and whether its connection is closed.
+    for (what, unread, others, reset, closed) in [
+        ("beyond its share", FULL + 9, &[][..], 17, true),
+        ("all together", FULL, &[SHARE - 1, SHARE - 1, SHARE - 1, 9], 33, false),
+    ] {
+        let accounts = accounts(limits);
+        let client = Client::of(&accounts, 1);
+        let tasks = CallTasks::of(&client.connection);
+        for _ in 0..unread {
+            let mut answer = answer(client.call("a", "Claim").expect("it passes"), BYTES);
+            let piece = piece(&mut answer);
+            hyper::rt::Executor::execute(&tasks, async move {
+                let _held = (answer, piece);
+                std::future::pending::<()>().await;
+            });
+        }
+        let mut held = Vec::new();
+        for (address, bytes) in (2..).zip(others) {
+            let other = Client::of(&accounts, address);
+            let call = other.call(&format!("other {address}"), "Claim").expect("it passes");
+            call.answers(*bytes);
+            held.push((call, *bytes));
+        }
+        after(&accounts, 3);
+        let calls = client.connection.all_calls();
+        assert_eq!(calls.iter().filter(|(_, call)| call.was_reset()).count(), reset, "{what}");
+        assert!(held.iter().all(|(call, _)| !call.state().was_reset()), "{what}: the client holds most");
+        drop(calls);
+        tokio::task::yield_now().await;
+        after(&accounts, 1);
+        assert_eq!(client.closed.is_cancelled(), closed, "{what}");
+        for (call, bytes) in held {
+            call.answered(bytes);
+        }
+    }
+}

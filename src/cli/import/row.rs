@@ -72,7 +72,8 @@ impl Row {
             Some(_) | None if !default.is_empty() => Ok(default.to_owned()),
             Some(_) | None => Err(format!("{name}: is missing")),
         };
-        let result = match (self.result, self.result_base64) {
+        let given = |text: &String| !text.is_empty();
+        let result = match (self.result.filter(given), self.result_base64.filter(given)) {
             (Some(_), Some(_)) => {
                 return Err("result and result_base64: only one of them can be the result".to_owned());
             }
@@ -209,6 +210,13 @@ mod tests {
             EntryKey { consumer: "c".into(), source: "s".into(), id: "1".into(), ..EntryKey::default() };
         assert_eq!(entry.key, Some(expected));
         assert_eq!((&entry.result[..], &entry.fingerprint[..]), (&b"hi"[..], &[0x0a, 0xff][..]));
+        for (text, result) in [
+            (r#"{"source": "s", "id": "1", "result": "a", "result_base64": ""}"#, "a"),
+            (r#"{"source": "s", "id": "1", "result": "", "result_base64": "aGk="}"#, "hi"),
+            (r#"{"source": "s", "id": "1", "result": "", "result_base64": ""}"#, ""),
+        ] {
+            assert_eq!(row(text).unwrap().result, result, "{text}");
+        }
         for (text, says) in [
             (r#"{"id": "1"}"#, "source: is missing"),
             (r#"{"source": "s"}"#, "id: is missing"),

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures_util::stream;
+use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
+use tonic::Status;
 
 use super::chunk::{Chunk, Found};
 use crate::cli::client::Client;
@@ -17,7 +18,7 @@ use crate::proto;
 
 /// The number of messages that may be in flight.
 const UNDER_WAY_MAX: usize = 4;
-/// A server that is silent for this long will not answer.
+/// A server that owes an answer for this long will not send it.
 const SILENCE_MAX: Duration = Duration::from_mins(2);
 
 /// The counts of an import.
@@ -135,14 +136,35 @@ struct Sending {
     after: Option<u64>,
     bad: Vec<(u64, String)>,
     broken: Option<String>,
+    /// No further message is sent: the server must end its answers, too.
+    ended: bool,
+    /// Since when the server owes an answer, or its end. `None` while the file is slower than the server.
+    owes_since: Option<Instant>,
 }
 
 impl Sending {
+    fn sends(&mut self, chunk: Chunk, now: Instant) {
+        self.sent.push_back(chunk);
+        self.owes_since.get_or_insert(now);
+    }
+
+    fn ends(&mut self, why: Option<String>, now: Instant) {
+        (self.broken, self.ended) = (why, true);
+        self.owes_since.get_or_insert(now);
+    }
+
     /// Removes the oldest message in flight: the next answer is about it. `None` if no message is in flight.
-    fn answered(&mut self) -> Option<Chunk> {
+    fn answered(&mut self, now: Instant) -> Option<Chunk> {
         let chunk = self.sent.pop_front()?;
         self.after = Some(chunk.after);
+        self.owes_since = (self.ended || !self.sent.is_empty()).then_some(now);
         Some(chunk)
+    }
+
+    /// For how long the server may still be silent.
+    fn patience(&self, now: Instant) -> Duration {
+        let owed_for = self.owes_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        SILENCE_MAX.saturating_sub(owed_for)
     }
 
     /// The line to continue from: any row from there on may not be stored, including a row that was held back while later rows were
@@ -183,15 +205,15 @@ pub(super) async fn send(
         let asked = timeout(SILENCE_MAX, admin.import_entries(requests)).await.map_err(|_| silent())?;
         let mut answers = asked.map_err(|status| Problem::of(&status))?.into_inner();
         loop {
-            let next = timeout(SILENCE_MAX, answers.message()).await.map_err(|_| silent())?;
+            let next = next_answer(&mut answers, &both).await;
             bad_rows(client, &both, &progress, &mut tally);
-            let Some(answer) = next.map_err(|status| Problem::of(&status))? else {
+            let Some(answer) = next? else {
                 let left = lock(&both).sent.len();
                 let ended = "the server ended the import before all was answered";
                 return if left == 0 { Ok(()) } else { Err(Problem::new(Exit::Unavailable, ended)) };
             };
             places.add_permits(1);
-            let Some(Chunk { lines, position, .. }) = lock(&both).answered() else {
+            let Some(Chunk { lines, position, .. }) = lock(&both).answered(Instant::now()) else {
                 return Err(Problem::failed("the server answered what was not sent"));
             };
             tally.rows += lines.len() as u64;
@@ -230,6 +252,26 @@ fn silent() -> Problem {
     Problem::new(Exit::Unavailable, format!("the server was silent for {SILENCE_MAX:?}"))
 }
 
+/// The next answer. `None` at the end of the answers.
+///
+/// # Errors
+/// The server's refusal, or its silence for [`SILENCE_MAX`] while it owes an answer. Nothing is owed while the file, such as a
+/// pipe, has no rows to send.
+async fn next_answer<T>(
+    answers: &mut (impl Stream<Item = Result<T, Status>> + Unpin),
+    both: &Both,
+) -> Result<Option<T>, Problem> {
+    loop {
+        let patience = lock(both).patience(Instant::now());
+        if let Ok(next) = timeout(patience, answers.next()).await {
+            return next.transpose().map_err(|status| Problem::of(&status));
+        }
+        if lock(both).patience(Instant::now()).is_zero() {
+            return Err(silent());
+        }
+    }
+}
+
 /// The stream of messages: the next one is sent only when a permit is free.
 fn requests(
     finds: mpsc::Receiver<Found>,
@@ -239,17 +281,21 @@ fn requests(
 ) -> impl futures_util::Stream<Item = proto::ImportEntriesRequest> + Send + 'static {
     stream::unfold((finds, both, places, make), |(mut finds, both, places, make)| async move {
         loop {
-            match finds.recv().await? {
-                Found::Bad(line, why) => lock(&both).bad.push((line, why)),
-                Found::Broken(why) => {
-                    lock(&both).broken = Some(why);
+            match finds.recv().await {
+                None => {
+                    lock(&both).ends(None, Instant::now());
                     return None;
                 }
-                Found::Chunk(mut chunk) => {
+                Some(Found::Broken(why)) => {
+                    lock(&both).ends(Some(why), Instant::now());
+                    return None;
+                }
+                Some(Found::Bad(line, why)) => lock(&both).bad.push((line, why)),
+                Some(Found::Chunk(mut chunk)) => {
                     // The permit is returned with the answer.
                     places.acquire().await.ok()?.forget();
                     let request = make(std::mem::take(&mut chunk.entries));
-                    lock(&both).sent.push_back(chunk);
+                    lock(&both).sends(chunk, Instant::now());
                     return Some((request, (finds, both, places, make)));
                 }
             }
@@ -277,7 +323,7 @@ mod tests {
 
     #[test]
     fn import_continues_at_the_first_line_without_an_answer() {
-        let mut sending = Sending::default();
+        let (mut sending, now) = (Sending::default(), Instant::now());
         // Line 2 has the key of line 1, and waits.
         let chunks = [(vec![1, 3], 1, 2), (vec![2, 4], 2, 5)];
         let chunks = chunks.map(|(lines, begin, after)| Chunk { lines, begin, after, ..Chunk::default() });
@@ -285,11 +331,57 @@ mod tests {
         let [first, second] = chunks;
         sending.sent.push_back(first);
         assert_eq!(sending.next_line(), Some(1));
-        assert!(sending.answered().is_some());
+        assert!(sending.answered(now).is_some());
         assert_eq!(sending.next_line(), Some(2), "nothing is under way");
         sending.sent.push_back(second);
         assert_eq!(sending.next_line(), Some(2));
-        assert!(sending.answered().is_some() && sending.answered().is_none());
+        assert!(sending.answered(now).is_some() && sending.answered(now).is_none());
         assert_eq!(sending.next_line(), Some(5));
+    }
+
+    #[test]
+    fn silence_counts_only_while_an_answer_is_owed() {
+        enum Is {
+            Sent,
+            Answered,
+            Ended,
+        }
+        use Is::{Answered, Ended, Sent};
+        // What happens at which second, and until when the server may be silent; `None`: it owes nothing.
+        for (number, (steps, until)) in [
+            (&[][..], None),
+            (&[(0, Sent)], Some(120)),
+            (&[(300, Sent)], Some(420)),
+            (&[(0, Sent), (1, Answered)], None),
+            (&[(0, Sent), (1, Answered), (601, Sent)], Some(721)),
+            (&[(0, Sent), (50, Sent)], Some(120)),
+            (&[(0, Sent), (50, Sent), (60, Answered)], Some(180)),
+            (&[(0, Sent), (50, Sent), (60, Answered), (70, Answered)], None),
+            (&[(0, Sent), (60, Answered), (200, Ended)], Some(320)),
+            (&[(0, Sent), (10, Ended), (60, Answered)], Some(180)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (mut sending, began) = (Sending::default(), Instant::now());
+            let at = |seconds| began + Duration::from_secs(seconds);
+            for (seconds, is) in steps {
+                match is {
+                    Sent => sending.sends(Chunk::default(), at(*seconds)),
+                    Answered => drop(sending.answered(at(*seconds))),
+                    Ended => sending.ends(None, at(*seconds)),
+                }
+            }
+            let late = at(1_000_000);
+            assert_eq!(
+                sending.patience(late),
+                if until.is_none() { SILENCE_MAX } else { Duration::ZERO },
+                "{number}"
+            );
+            if let Some(until) = until {
+                let before = at(until - 1);
+                assert_eq!(sending.patience(before), Duration::from_secs(1), "{number}");
+            }
+        }
     }
 }

@@ -247,6 +247,27 @@ mod tests {
     }
 
     #[test]
+    fn wait_is_for_the_lease_that_runs_longest() {
+        let not_now = |(seconds, nanos)| ReconcileResult {
+            retry_after: Some(Duration { seconds, nanos }),
+            ..of(ReconcileOutcome::NotNow)
+        };
+        for (waits, (seconds, nanos)) in [
+            ([(20, 0), (50, 0), (40, 0)], (50, 0)),
+            ([(50, 0), (20, 0), (40, 0)], (50, 0)),
+            ([(20, 0), (40, 0), (50, 0)], (50, 0)),
+            ([(40, 1), (40, 3), (40, 2)], (40, 3)),
+            ([(9, 900_000_000), (10, 0), (9, 0)], (10, 0)),
+        ] {
+            let mut results = waits.map(not_now).to_vec();
+            // A row that need not wait changes nothing.
+            results.push(of(ReconcileOutcome::Completed));
+            let counts = counts(results);
+            assert_eq!(counts.retry_after, Some(Duration { seconds, nanos }), "{waits:?}");
+        }
+    }
+
+    #[test]
     fn shown_rows_of_one_outcome_are_bounded() {
         for result in [of(ReconcileOutcome::Mismatch), refused()] {
             let counts = counts(vec![result; 21]);

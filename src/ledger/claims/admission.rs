@@ -159,4 +159,25 @@ mod tests {
             assert!(buckets.by_consumer.len() <= TIDY_MIN, "{number}");
         }
     }
+
+    /// However many consumers have a bucket by then.
+    #[test]
+    fn used_up_bucket_is_kept_until_it_is_full_again() {
+        let (mut buckets, start) = (Buckets::default(), Instant::now());
+        let all: Vec<String> = (0..TIDY_MIN).map(|number| format!("c{number}")).collect();
+        for consumer in &all {
+            assert_eq!(
+                (buckets.take(consumer, 2, start), buckets.take(consumer, 2, start)),
+                (Ok(()), Ok(()))
+            );
+        }
+        buckets.take("one more", 2, start).unwrap();
+        for consumer in &all {
+            assert_eq!(buckets.take(consumer, 2, start), Err(SECOND / 2), "{consumer}");
+        }
+        // A bucket that is full again is removed: it counts as full.
+        buckets.tidy_at = 0;
+        buckets.take("another", 2, start + SECOND).unwrap();
+        assert_eq!(buckets.by_consumer.len(), 1);
+    }
 }

@@ -219,7 +219,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::ledger::claims::answers::AnswerTo;
+    use crate::ledger::claims::answers::{AnswerTo, BatchAnswers};
     use crate::traces::CallSpan;
 
     fn key(number: usize) -> Key {
@@ -254,6 +254,43 @@ mod tests {
         let (one_more, _arrives) = complete(0);
         assert!(rows.enqueue(one_more).is_some(), "it is given back, to be refused");
         assert_eq!(rows.drain().len(), WAITING_MAX);
+    }
+
+    /// Of the commands that wait for one row, only the items of batches are refused after a while.
+    #[test]
+    fn complete_that_is_alone_waits_longer_than_an_item_of_a_batch() {
+        let item = |answers: &std::sync::Arc<BatchAnswers>, place| {
+            let command = Command::Settle(1, Settle::Complete { result: Bytes::new(), left_out: false });
+            let to = AnswerTo::Item { answers: std::sync::Arc::clone(answers), place };
+            KeyQueue::new(key(1), Request::new(command, to, CallSpan::default()), Instant::now())
+        };
+        for comes_first in ["the item", "the Complete"] {
+            let rows = LockedRows::default();
+            rows.remember([key(1)].iter(), false);
+            let (answers, _arrive) = BatchAnswers::of(2);
+            let (alone, _arrives) = complete(1);
+            let (mut first, second) = if comes_first == "the item" {
+                (item(&answers, 0), alone)
+            } else {
+                (alone, item(&answers, 0))
+            };
+            first.append(second);
+            assert!(rows.enqueue(first).is_none());
+            let still = [key(1).hash()];
+            let (free, late) = rows.checked(Some(&still));
+            assert_eq!((free.len(), late.len()), (0, 0), "{comes_first} is first: both wait");
+            for waiting in &mut rows.rows().waiting {
+                waiting.until =
+                    waiting.until.map(|until| until.checked_sub(BATCH_WAIT).expect("a later instant"));
+            }
+            let (free, late) = rows.checked(Some(&still));
+            let is_item = |request: &Request| !request.to.is_alone();
+            assert!(free.is_empty() && late.len() == 1, "{comes_first} is first");
+            assert!(late[0].len() == 1 && late[0].requests().all(is_item), "{comes_first} is first");
+            let (free, late) = rows.checked(Some(&[]));
+            assert!(late.is_empty() && free.len() == 1, "{comes_first} is first: the row is free");
+            assert!(free[0].len() == 1 && !free[0].requests().any(is_item), "{comes_first} is first");
+        }
     }
 
     /// A check that fails shows nothing: rows stay locked for as long as they were seen to be, and no longer.

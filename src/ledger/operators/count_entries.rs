@@ -37,24 +37,34 @@ pub(crate) async fn run(operators: Operators, metrics: Metrics, every: Duration,
         let began = Instant::now();
         let counted = count(&operators).await;
         let policies = operators.policies_here();
-        let has_policy = |name: &str| policies.registered(name);
-        match counted {
-            Ok((counted, at, stored)) => {
-                failures = 0;
-                metrics.names_counted(&stored);
-                metrics.entries_counted(counted, at.micros() / 1_000_000, &has_policy);
-            }
-            Err(rejection) => {
-                failures += 1;
-                tracing::warn!(reason = %rejection.reason, failures, "the entries could not be counted");
-                if failures == FAILURES_MAX {
-                    metrics.entries_counted(BTreeMap::new(), 0, &has_policy);
-                }
-            }
-        }
+        failures = show(&metrics, counted, failures, &|name| policies.registered(name));
         let took = began.elapsed();
         metrics.entries_took(took);
         rest = every.saturating_sub(took).max(took * REST_FACTOR);
+    }
+}
+
+/// Shows what was counted, after this number of failures in a row. Returns that number as it is now.
+fn show(
+    metrics: &Metrics,
+    counted: Result<AllCounted, Rejection>,
+    failures: u32,
+    has_policy: &dyn Fn(&str) -> bool,
+) -> u32 {
+    match counted {
+        Ok((counted, at, stored)) => {
+            metrics.names_counted(&stored);
+            metrics.entries_counted(counted, at.micros() / 1_000_000, has_policy);
+            0
+        }
+        Err(rejection) => {
+            let failures = failures.saturating_add(1);
+            tracing::warn!(reason = %rejection.reason, failures, "the entries could not be counted");
+            if failures == FAILURES_MAX {
+                metrics.entries_counted(BTreeMap::new(), 0, has_policy);
+            }
+            failures
+        }
     }
 }
 
@@ -132,6 +142,45 @@ fn add(all: &mut BTreeMap<String, Counted>, names: &[String], summary: &Summary)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Reason;
+
+    #[test]
+    fn counts_are_removed_after_three_failures_in_a_row() {
+        let metrics = Metrics::new().unwrap();
+        let mut failures = 0;
+        // Whether a count succeeds, and whether the counts are shown afterwards.
+        for (number, (succeeds, is_shown)) in [
+            (true, true),
+            (false, true),
+            (false, true),
+            (true, true),
+            (false, true),
+            (true, true),
+            (false, true),
+            (false, true),
+            (false, false),
+            (false, false),
+            (true, true),
+            (false, true),
+            (false, true),
+            (false, false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let counts =
+                || (BTreeMap::from([("c".into(), Counted::default())]), StoreTime(1), NameCounts::default());
+            let counted =
+                if succeeds { Ok(counts()) } else { Err(Rejection::new(Reason::StoreUnavailable, "no")) };
+            failures = show(&metrics, counted, failures, &|_| true);
+            let text = metrics.text().unwrap();
+            assert_eq!(
+                text.contains("idempotency_ledger_entries{consumer=\"c\""),
+                is_shown,
+                "count {number}: {text}"
+            );
+        }
+    }
 
     #[test]
     fn next_page_follows_full_page_also_of_replay_runs() {

@@ -243,8 +243,7 @@ impl Operators {
     /// # Errors
     /// Those of the store; single messages are refused in the answer.
     pub async fn import(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
-        let awaited = self.inner.changes.waiting() > 0;
-        let keys: Vec<Key> = order.rows.iter().filter(|_| awaited).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
         let asked = (Arc::clone(&self.inner.policies), order, Sent::default());
         let import =
             self.inner.change_task.change(&self.principal, asked, |session, (policies, order, sent), _| {

@@ -160,13 +160,17 @@ pub(super) async fn group(
     let part = (GROUPED_MAX / ranges.len().max(1)).clamp(PART_MIN, PART_MAX);
     let (mut groups, mut looked_at) = (BTreeMap::<GroupKey, GroupCount>::new(), 0);
     while let Some(mut range) = ranges.pop_front() {
-        range.limit = part.min(GROUPED_MAX - looked_at);
-        if range.limit == 0 {
-            is_sample = true;
-            break;
-        }
+        let left = GROUPED_MAX - looked_at;
+        range.limit = part.min(left).max(1);
         let (now, rows) = session.operators().open_rows(&range, &filter).await?;
         reading = now;
+        if left == 0 {
+            is_sample |= !rows.is_empty();
+            if is_sample {
+                break;
+            }
+            continue;
+        }
         looked_at += rows.len();
         range.before = rows.last().map(|row| row.place);
         let is_full = rows.len() == range.limit;

@@ -52,7 +52,6 @@ impl Operators {
     /// # Errors
     /// `STORE_CLOCK_BEHIND`, `STORE_CLOCK_AHEAD`, and those of the store; single rows are refused in the answer.
     pub async fn reconcile(&self, order: ReconcileOrder) -> Result<ReconcileOutcomes, Rejection> {
-        let keys: Vec<Key> = order.rows.iter().map(|row| row.key.clone()).collect();
         let inner = &self.inner;
         let work = ReconcileWork {
             policies: Arc::clone(&inner.policies),
@@ -66,12 +65,12 @@ impl Operators {
                 inner.reads.read(&self.principal, work, |session, work| Box::pin(carry_out(session, work)));
             return decide.await;
         }
-        let awaited = inner.changes.waiting() > 0;
+        let keys: Vec<Key> = work.order.rows.iter().map(|row| row.key.clone()).collect();
         let change = inner
             .change_task
             .change(&self.principal, work, |session, work, _| Box::pin(carry_out(session, work)));
         let reconciled = change.await;
-        for key in keys.iter().filter(|_| awaited) {
+        for key in &keys {
             inner.changes.changed(key);
         }
         reconciled

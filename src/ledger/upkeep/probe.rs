@@ -32,6 +32,18 @@ struct Beats {
     answered_at: Instant,
 }
 
+impl Beats {
+    /// After a heartbeat that was answered at this instant.
+    fn answered(self, now: Instant) -> Beats {
+        Beats { good: self.good.saturating_add(1), answered_at: now }
+    }
+
+    /// After a heartbeat that failed.
+    fn failed(self) -> Beats {
+        Beats { good: 0, ..self }
+    }
+}
+
 /// Whether the server is healthy now.
 fn healthy(was: bool, beats: Beats, silent: Duration, unanswered: Duration) -> bool {
     let steady = if was { silent < SILENT_MAX } else { beats.good >= SUCCESSES && silent < SILENT_MAX };
@@ -78,9 +90,7 @@ async fn beat_for_ever(shared: &Shared, beats: &watch::Sender<Beats>) {
         match timeout(ANSWER_WITHIN, beat(shared, &mut session)).await {
             Ok(Ok(())) => {
                 shared.live_workers.store_answered();
-                beats.send_modify(|beats| {
-                    *beats = Beats { good: beats.good.saturating_add(1), answered_at: Instant::now() };
-                });
+                beats.send_modify(|beats| *beats = beats.answered(Instant::now()));
             }
             failed => {
                 if let Ok(Err(error)) = &failed {
@@ -94,7 +104,7 @@ async fn beat_for_ever(shared: &Shared, beats: &watch::Sender<Beats>) {
                     };
                     tracing::warn!(error, "the heartbeat failed");
                 }
-                beats.send_modify(|beats| beats.good = 0);
+                beats.send_modify(|beats| *beats = beats.failed());
             }
         }
         sleep(due.saturating_duration_since(Instant::now())).await;
@@ -143,6 +153,31 @@ async fn beat(shared: &Shared, session: &mut Option<Box<dyn Session>>) -> Result
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_heartbeats_in_a_row_make_a_server_healthy_again() {
+        let now = Instant::now();
+        let mut beats = Beats { good: 5, answered_at: now };
+        for (heartbeats, is) in [
+            ("failed", false),
+            ("answered", false),
+            ("failed", false),
+            ("answered", false),
+            ("failed failed", false),
+            ("answered answered", true),
+            ("answered", true),
+            ("failed", false),
+        ] {
+            for heartbeat in heartbeats.split(' ') {
+                beats = if heartbeat == "answered" { beats.answered(now) } else { beats.failed() };
+            }
+            assert_eq!(
+                healthy(false, beats, Duration::ZERO, Duration::ZERO),
+                is,
+                "{heartbeats}, then {beats:?}"
+            );
+        }
+    }
 
     #[test]
     fn health_follows_the_heartbeat_and_the_oldest_unanswered_statement() {

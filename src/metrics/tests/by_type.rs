@@ -54,6 +54,46 @@ fn held_claims_replays_and_messages_are_counted_by_event_type() {
     assert!(metrics.inner.consumers.limit().is_empty(), "and so is the room that they took");
 }
 
+/// An event type that is counted in each minute, by claims or by messages alone, keeps its series.
+#[test]
+fn event_type_that_is_counted_keeps_its_series() {
+    let metrics = metrics();
+    for _ in 0..130 {
+        counted(&metrics, ("c", "claimed"), &claim(), &Ok(backoff()), false);
+        metrics.message_stored("c", "stored", false);
+        in_run(&metrics, "c", "replayed", false);
+        metrics.inner.consumers.minute_passed();
+    }
+    let text = metrics.text().unwrap();
+    for series in [backoffs("c", "claimed"), stored("c", "stored"), suppressed("c", "replayed")] {
+        assert_eq!(value(&text, &series), Some("130"), "{series}");
+    }
+}
+
+/// The room of an event type that is forgotten is there again: all of it, and no more.
+#[test]
+fn forgotten_event_type_returns_its_room_exactly() {
+    let metrics = metrics();
+    let minute = || {
+        counted(&metrics, ("c", "stays"), &claim(), &Ok(backoff()), false);
+        metrics.inner.consumers.minute_passed();
+        format!("{:?}", metrics.inner.consumers.limit())
+    };
+    let before = minute();
+    for what in ["message", "release", "claim of a run"] {
+        match what {
+            "message" => metrics.message_stored("c", "goes", false),
+            "release" => counted(&metrics, ("c", "goes"), &release(), &Ok(released()), false),
+            _ => in_run(&metrics, "c", "goes", false),
+        }
+        assert_ne!(minute(), before, "{what} takes room");
+        for _ in 0..70 {
+            minute();
+        }
+        assert_eq!(minute(), before, "{what}");
+    }
+}
+
 /// The worst case: clients make every series that they can.
 #[test]
 fn lazily_made_series_are_bounded() {

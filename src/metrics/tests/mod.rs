@@ -33,6 +33,47 @@ fn every_metric_of_the_catalogue_is_there() {
     }
 }
 
+/// The values of these labels are names, or are listed elsewhere: reasons of errors, statements, files and versions.
+const OPEN_LABELS: [&str; 10] = [
+    "consumer",
+    "event_type",
+    "le",
+    "reason",
+    "statement",
+    "grpc_method",
+    "grpc_service",
+    "grpc_type",
+    "grpc_code",
+    "version",
+];
+
+/// Whatever a label can say is explained.
+#[test]
+fn help_names_each_value_of_its_labels() {
+    let text = metrics().text().unwrap();
+    let mut missing = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((name, labels)) = line.split_once('{') else { continue };
+        let family = catalogue::ALL.iter().filter(|family| name.starts_with(family.name));
+        let family = family.max_by_key(|family| family.name.len()).unwrap();
+        for label in labels.split("\",") {
+            let (label, value) = label.split_once("=\"").unwrap();
+            let value = value.split('"').next().unwrap();
+            // The lanes are explained where they are counted first.
+            let explains = |one: &family::Family| {
+                (one.name == family.name || label == "lane")
+                    && one.labels.contains(&label)
+                    && one.help.contains(value)
+            };
+            if !OPEN_LABELS.contains(&label) && !catalogue::ALL.iter().any(explains) {
+                missing.push(format!("{}: {label}={value}", family.name));
+            }
+        }
+    }
+    missing.dedup();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 fn key(consumer: &str) -> Key {
     Key::new(consumer, "s", "1")
 }

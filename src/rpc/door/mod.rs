@@ -244,3 +244,29 @@ impl http_body::Body for Arriving {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Span;
+    use crate::wire::reasons::During;
+
+    /// Many clients of HTTP know the standard header alone.
+    #[test]
+    fn error_with_a_wait_has_both_headers_of_the_wait() {
+        let with = |reason, wait| Rejection { retry_after: Some(wait), ..Rejection::new(reason, "") };
+        for (rejection, status, wait) in [
+            (Rejection::new(Reason::Overloaded, ""), 429, Some(("250", "1"))),
+            (with(Reason::QuotaExceeded, Span::from_millis(1_001)), 429, Some(("1001", "2"))),
+            (Rejection::new(Reason::Draining, ""), 503, Some(("50", "1"))),
+            (Rejection::new(Reason::Unauthenticated, ""), 401, None),
+        ] {
+            let answer = errors::status(&rejection, During::Claim).into_http().map(AnswerBody::refused);
+            let charge = |answer: AnswerBody, body: Vec<u8>| answer.with(Full::new(body.into()));
+            let answer = translated(answer, true, charge);
+            let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap());
+            let found = (header("idempotency-ledger-retry-after-ms"), header("retry-after"));
+            assert_eq!((answer.status().as_u16(), found), (status, wait.unzip()), "{rejection:?}");
+        }
+    }
+}

@@ -133,6 +133,28 @@ mod tests {
         }
     }
 
+    /// The limit is on the time of the whole head, not on the time since its last byte.
+    #[tokio::test]
+    async fn head_that_comes_byte_by_byte_ends_with_the_limit() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let mut client = std::net::TcpStream::connect(address).expect("a connection");
+        let (mut stream, from) = listener.accept().await.expect("a connection");
+        let (permit, eviction) = Permits::new(1).enter(from.ip()).await.expect("a place");
+        // Each byte comes within the limit, and the last one long after it.
+        let slow = async {
+            for _ in 0..12 {
+                std::io::Write::write_all(&mut client, b"G").expect("it is sent");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let (head, permit) = tokio::select! {
+            ended = head(&mut stream, permit, eviction) => ended,
+            () = slow => panic!("a head of one byte a second has no end after 12 s"),
+        };
+        assert!(matches!(head, Head::Never) && permit.is_none());
+    }
+
     /// The runtime gets no chance to notice that bytes have arrived.
     #[tokio::test]
     async fn head_evicts_half_request_not_arrived_one() {

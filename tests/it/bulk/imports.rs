@@ -276,5 +276,15 @@ async fn import_of_several_consumers_leaves_each_its_own_event(kind: Kind) {
     assert_eq!(fields(&refused.unwrap_err()), ["operation_id"]);
     assert_eq!(server.entry(&Key::new("new", "tests", "1")).await, None, "nothing of it was stored");
     assert_eq!(imported(&mut server, other(vec![of("new", "1")])).await.stored, 1);
+    // A message for both is refused, whichever of the two reasons it has.
+    let both = || vec![of("a", "2"), of("new", "2")];
+    for mixed in [part("i", both()), other(both())] {
+        let reason = mixed.reason.clone();
+        let refused = import(&mut server, vec![mixed]).await.remove(0);
+        assert_eq!(fields(&refused.expect_err(&reason)), ["operation_id"], "{reason}");
+    }
+    for consumer in ["a", "new"] {
+        assert_eq!(server.entry(&Key::new(consumer, "tests", "2")).await, None, "{consumer}");
+    }
     server.stop().await;
 }

@@ -2,11 +2,13 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::proto::EntryState;
 
-use super::{ask, command, in_doubt, on_a_terminal, park, state};
+use super::once::deaf;
+use super::{alone, ask, command, in_doubt, on_a_terminal, park, state};
 use crate::harness::on_both_stores;
 use crate::harness::server::{Kind, TestServer};
 
@@ -15,6 +17,7 @@ on_both_stores!(
     a_redrive_of_many_is_confirmed,
     what_may_have_had_its_effect_is_counted,
     a_redrive_that_breaks_off_says_how_to_go_on,
+    a_redrive_that_breaks_off_before_its_answer_says_how_to_go_on,
     a_watched_summary_ends_on_an_interrupt,
 );
 
@@ -140,6 +143,24 @@ async fn a_redrive_that_breaks_off_says_how_to_go_on(kind: Kind) {
     let (before, _) = before.split_once(" by earlier calls of this operation\n").unwrap();
     let (now, before): (u32, u32) = (now.parse().unwrap(), before.parse().unwrap());
     assert!(before > 0 && now + before == 20, "{rest:?}");
+    server.stop().await;
+}
+
+/// The connection breaks in place of the head of the answer: entries may have been redriven before.
+async fn a_redrive_that_breaks_off_before_its_answer_says_how_to_go_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    park(&server, "1", "x").await;
+    let (proxy, cut) = deaf::cutting(server.address(), b"is back").await;
+    let more = ["--yes", "--operation-id", "o1", "--endpoint", &proxy];
+    let broken = tokio::task::block_in_place(|| alone(&[&MANY[..], &more].concat()));
+    assert!(cut.load(Ordering::SeqCst), "no answer was lost: {broken:?}");
+    let resume = format!(
+        "next: go on where it was broken off: {} {} {}\n",
+        super::BINARY,
+        MANY.join(" ").replace("is back", "'is back'"),
+        more.join(" ")
+    );
+    broken.says(5, &["error: ", "0 redriven, 0 refused\n", &resume]);
     server.stop().await;
 }
 

@@ -1,5 +1,7 @@
 //! Single entries: listing, showing and mending them.
 
+mod narrow;
+
 use std::sync::Arc;
 
 use idempotency_ledger::domain::{Key, Span};

@@ -13,6 +13,7 @@ on_both_stores!(
     a_spool_is_brought_in_and_is_known_afterwards,
     a_guard_table_confirms_what_is_completed,
     what_a_person_must_look_at_is_named,
+    bad_lines_behind_the_last_request_are_counted,
     nothing_is_changed_without_a_yes,
 );
 
@@ -106,6 +107,23 @@ async fn what_a_person_must_look_at_is_named(kind: Kind) {
     }
     ask(&server, &["entries", "get", "c", "tests", "open"]).await.says(0, &["PARKED", "EFFECT_UNKNOWN"]);
     ask(&server, &["entries", "list", "--consumer", "c", "--doubled"]).await.says(0, &["twice"]);
+    server.stop().await;
+}
+
+/// A request has at most 500 rows: no request follows a bad line behind them.
+async fn bad_lines_behind_the_last_request_are_counted(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    for (rows, says) in [(0, "0 rows: no outcome; 1 bad line"), (500, "500 rows: 500 COMPLETED; 1 bad line")]
+    {
+        let whole: String = (0..rows).map(|id| line("end", &id.to_string(), 1)).collect();
+        let spool = Spool::new("spool.jsonl", &(whole + "not json\n"));
+        let bad = format!("line {}: expected", rows + 1);
+        let dry = format!("dry run: {says}; nothing was changed\n");
+        for (flag, out) in [("--dry-run", dry), ("--yes", format!("{says}\n"))] {
+            let done = ask(&server, &spool.command(&[flag])).await.is(6, &out);
+            assert!(done.err.contains(&bad), "must say {bad:?}: {done:?}");
+        }
+    }
     server.stop().await;
 }
 

@@ -1,10 +1,12 @@
 //! `replay`: runs are created, listed and closed; what is refused, and how it exits.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use idempotency_ledger::domain::Span;
 use idempotency_ledger::proto;
 
+use super::once::deaf;
 use super::{alone, ask};
 use crate::harness::details::{acquired, claim};
 use crate::harness::faulty::{FaultyStore, Inject, Plan};
@@ -16,6 +18,7 @@ on_both_stores!(
     a_run_that_cannot_be_is_refused_and_says_why,
     a_run_is_not_closed_unasked,
     an_unknown_outcome_tells_how_to_repeat,
+    a_change_whose_answer_is_lost_is_repeated_with_its_id,
 );
 
 const CREATE: [&str; 6] = ["replay", "create", "c", "view-2", "--reason", "ticket 4711"];
@@ -158,5 +161,21 @@ async fn an_unknown_outcome_tells_how_to_repeat(kind: Kind) {
             "next: it may have been done: repeat the same command with --request-id 'r 1'\n",
         ],
     );
+    server.stop().await;
+}
+
+/// The connection breaks when the server has carried the change out: a repeat with another id would be refused.
+async fn a_change_whose_answer_is_lost_is_repeated_with_its_id(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    allow(&server, "REBUILD").await;
+    for (change, says) in [
+        (&CREATE[..], "c view-2: REBUILD, until 2026-06-04T20:26:40Z\n"),
+        (&CLOSE[..], "c view-2: closed at 2026-05-28T20:26:40Z\n"),
+    ] {
+        let (proxy, cut) = deaf::losing(server.address(), b"view-2").await;
+        let done = tokio::task::block_in_place(|| alone(&[change, &["--endpoint", &proxy]].concat()));
+        assert!(cut.load(Ordering::SeqCst), "no answer was lost: {done:?}");
+        done.is(0, says);
+    }
     server.stop().await;
 }

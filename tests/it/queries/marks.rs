@@ -1,6 +1,6 @@
 //! The index of open claims, and the marks that say how far it goes: what is shown is the same before and after.
 
-use idempotency_ledger::domain::Span;
+use idempotency_ledger::domain::{Span, State};
 use idempotency_ledger::proto::{self, EntryState};
 
 use super::{Made, ask, filter, ids, make, mark};
@@ -13,6 +13,7 @@ on_both_stores!(
     every_consumer_has_its_turn_to_be_marked,
     one_consumer_alone_is_marked_to_its_end,
     a_clock_that_was_set_back_hides_nothing,
+    claims_on_both_sides_of_the_mark_are_bounded,
 );
 
 /// What is beyond the mark is found by another way than what is before it.
@@ -134,5 +135,39 @@ async fn a_clock_that_was_set_back_hides_nothing(kind: Kind) {
         assert_eq!(held, ["after", "before"], "{seconds}");
         mark(&server).await;
     }
+    server.stop().await;
+}
+
+/// Postgres counts the claims before the mark and those beyond it separately, each up to the bound.
+async fn claims_on_both_sides_of_the_mark_are_bounded(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    // The number of claims before the mark, and beyond it.
+    let sides = [("c", 3, 1), ("d", 1, 3)];
+    for (consumer, before, _) in sides {
+        for number in 0..before {
+            make(&mut server, consumer, &format!("before {number}"), Made::Held).await;
+        }
+    }
+    server.advance(Span::from_secs(90)).await;
+    mark(&server).await;
+    for (consumer, _, beyond) in sides {
+        for number in 0..beyond {
+            make(&mut server, consumer, &format!("beyond {number}"), Made::Held).await;
+        }
+    }
+    if kind == Kind::Postgres {
+        let beyond = server.at.number("SELECT count(*) FROM @entries WHERE attention IS NULL").await;
+        assert_eq!(beyond, 4, "of both consumers");
+    }
+    let mut session = server.at.session().await;
+    for (consumer, _, _) in sides {
+        for (most, at_least) in [(5, false), (4, false), (2, true), (1, true)] {
+            let summary = session.operators().summary(&[(consumer.to_owned(), None)], most).await.unwrap();
+            let [held] = summary.counts.as_slice() else { panic!("{summary:?}") };
+            let found = (held.state, held.at_least);
+            assert_eq!(found, (State::InProgress, at_least), "{consumer} has four, up to {most} are counted");
+        }
+    }
+    drop(session);
     server.stop().await;
 }

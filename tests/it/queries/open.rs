@@ -9,12 +9,13 @@ use idempotency_ledger::proto::{
 use super::{ALL, Made, ask, ids, make, mark};
 use crate::harness::details::{acquired, claim, fields, key};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, START, TestServer};
 
 on_both_stores!(
     open_entries_of_all_consumers_are_listed_by_name,
     a_page_of_all_consumers_reads_a_bounded_number_of_them,
     open_entries_are_found_by_owner_error_and_time_of_parking,
+    time_of_parking_outlives_a_later_change,
     open_entries_are_grouped_by_the_first_line_of_their_error,
     groups_of_more_entries_than_are_read_are_a_sample,
     filters_of_open_entries_are_refused_where_they_make_no_sense,
@@ -166,6 +167,40 @@ async fn open_entries_are_found_by_owner_error_and_time_of_parking(kind: Kind) {
     server.stop().await;
 }
 
+/// A row of a spool without an end changes a parked entry, and leaves it parked since the same instant.
+async fn time_of_parking_outlives_a_later_change(kind: Kind) {
+    let mut server = TestServer::start(kind).await;
+    for id in ["changed", "left"] {
+        park(&mut server, "c", id, "w", "timeout").await;
+    }
+    server.advance(Span::from_secs(100)).await;
+    let row = proto::ReconcileRow {
+        key: key("c", "changed"),
+        at: Some(prost_types::Timestamp { seconds: START.micros() / 1_000_000, nanos: 0 }),
+        evidence: proto::EffectEvidence::SpoolUnfinished.into(),
+        ..Default::default()
+    };
+    let request = proto::ReconcileEntriesRequest { reason: "tests".into(), dry_run: false, rows: vec![row] };
+    let results = server.admin.reconcile_entries(request).await.unwrap().into_inner().results;
+    assert_eq!(results[0].outcome(), proto::ReconcileOutcome::Parked, "{results:?}");
+    let doubtful = i32::from(ParkCause::EffectUnknown);
+    for (causes, seconds, expected) in [
+        (vec![], 99, &[][..]),
+        (vec![], 101, &["changed", "left"]),
+        (vec![doubtful], 99, &[]),
+        (vec![doubtful], 101, &["changed"]),
+    ] {
+        let parked_max_age = Some(prost_types::Duration { seconds, nanos: 0 });
+        let filter = EntryFilter { consumer: "c".into(), causes, parked_max_age, ..Default::default() };
+        for newest_first in [false, true] {
+            let mut found = ids(&mut server, ask(filter.clone(), newest_first, 1)).await;
+            found.sort();
+            assert_eq!(found, expected, "{filter:?}");
+        }
+    }
+    server.stop().await;
+}
+
 async fn group(server: &mut TestServer, filter: EntryFilter, maximum: i32) -> GroupEntriesResponse {
     let request = GroupEntriesRequest { filter: Some(filter), maximum };
     server.admin.group_entries(request).await.unwrap().into_inner()
@@ -223,17 +258,22 @@ async fn open_entries_are_grouped_by_the_first_line_of_their_error(kind: Kind) {
 
 async fn groups_of_more_entries_than_are_read_are_a_sample(kind: Kind) {
     let mut server = TestServer::start(kind).await;
-    for part in 0..11 {
-        let requests = (0..1_000).map(|number| claim("big", &format!("{part}-{number}"))).collect();
-        server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
-    }
     for id in ["1", "2", "3"] {
         park(&mut server, "small", id, "w", "timeout").await;
     }
-    server.advance(Span::from_secs(90)).await;
-    while server.at.session().await.upkeep().index_open_claims(1_000).await.unwrap() > 0 {}
-    let answer = group(&mut server, EntryFilter::default(), 0).await;
-    assert!(answer.is_sample && answer.looked_at == 10_000, "{} {}", answer.is_sample, answer.looked_at);
+    let mut answer = proto::GroupEntriesResponse::default();
+    // As many as are read, and more.
+    for (part, claims, is_sample) in [(0, 9_997, false), (1, 1, true), (2, 1_000, true)] {
+        let ids: Vec<String> = (0..claims).map(|number| format!("{part}-{number}")).collect();
+        for ids in ids.chunks(1_000) {
+            let requests = ids.iter().map(|id| claim("big", id)).collect();
+            server.client.batch_claim(proto::BatchClaimRequest { requests }).await.unwrap();
+        }
+        server.advance(Span::from_secs(90)).await;
+        while server.at.session().await.upkeep().index_open_claims(1_000).await.unwrap() > 0 {}
+        answer = group(&mut server, EntryFilter::default(), 0).await;
+        assert_eq!((answer.is_sample, answer.looked_at), (is_sample, 10_000), "part {part}");
+    }
     // However long the range of another consumer is.
     let none = ParkCause::Unspecified;
     assert_eq!(

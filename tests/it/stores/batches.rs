@@ -92,11 +92,15 @@ enum How {
     Usual,
     Late,
     Again,
+    /// After an operator proved that the effect had happened twice, the entry was granted once more.
+    Marked,
+    /// The holder of an earlier claim has reported the effect, too.
+    Second,
     Not,
 }
 
 async fn what_is_unusual_of_a_completion_is_told_whatever_the_others_are(kind: Kind) {
-    use How::{Again, Late, Not, Usual};
+    use How::{Again, Late, Marked, Not, Second, Usual};
     let at = TestStore::new(kind).await;
     let mut session = at.session().await;
     let mut later = START;
@@ -107,6 +111,9 @@ async fn what_is_unusual_of_a_completion_is_told_whatever_the_others_are(kind: K
         [Late, Again, Usual],
         [Late, Late, Late],
         [Again, Again, Again],
+        [Marked, Usual, Usual],
+        [Usual, Second, Marked],
+        [Second, Marked, Not],
         [Not, Usual, Usual],
         [Usual, Not, Late],
         [Again, Usual, Not],
@@ -125,6 +132,8 @@ async fn what_is_unusual_of_a_completion_is_told_whatever_the_others_are(kind: K
         let held = |(row, how): (&Entry, &How)| {
             let mut row = if *how == Late { row.clone() } else { next(row, &claim(2), now) };
             row.attempts = if *how == Again { 2 } else { 1 };
+            row.doubled = *how == Marked;
+            row.superseded_completes = i32::from(*how == Second);
             row
         };
         let rows: Vec<Entry> = first.iter().zip(&batch).map(held).collect();
@@ -143,9 +152,12 @@ async fn what_is_unusual_of_a_completion_is_told_whatever_the_others_are(kind: K
             Usual => Some(Done { late: false, attempt: 1, doubled: false }),
             Late => Some(Done { late: true, attempt: 1, doubled: false }),
             Again => Some(Done { late: false, attempt: 2, doubled: false }),
+            Marked | Second => Some(Done { late: false, attempt: 1, doubled: true }),
             Not => None,
         });
         assert_eq!(done, told, "{batch:?}");
+        let marks: Vec<bool> = stored(&mut *session, &rows).await.iter().map(|row| row.doubled).collect();
+        assert_eq!(marks, batch.map(|how| matches!(how, Marked | Second)), "{batch:?}");
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use idempotency_ledger::domain::{Body, ClosedBy, Entry, Key, KeyHash, Span, State, StoreTime, Verdict};
+use idempotency_ledger::domain::{
+    Body, Claimant, ClosedBy, Entry, Key, KeyHash, Span, State, StoreTime, Verdict,
+};
 use idempotency_ledger::store::{
     Choice, Choose, Chosen, Due, DueLook, DuePlace, EntryWithMessage, Fault, Handout, Inserted, Purpose,
     Session, StoreError,
@@ -20,9 +22,11 @@ on_all_stores!(
     store_new_replaces_message_of_an_earlier_life,
     attach_writes_where_the_version_is_expected_and_in_time,
     hand_out_after_its_instant_writes_nothing,
+    hand_out_that_is_rolled_back_keeps_no_number_of_a_name,
     hand_out_skips_what_another_one_holds,
     repeat_of_a_handout_reads_no_message_of_a_later_life,
     erase_leaves_the_message_of_a_later_life,
+    erase_returns_when_the_oldest_message_was_due,
     sweep_deletes_messages_without_an_entry,
 );
 
@@ -173,6 +177,32 @@ async fn hand_out_after_its_instant_writes_nothing(kind: Kind) {
     assert_eq!(done.next_due, loaded(&mut *session, "1").await.unwrap().next_at());
 }
 
+/// Names and terms have numbers. A number that a handout assigns is gone where the handout is rolled back.
+async fn hand_out_that_is_rolled_back_keeps_no_number_of_a_name(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = opened(&at).await;
+    stored(&mut *session, &["1"]).await;
+    let (claim_id, grace) = (Uuid::from_u128(1), Span::from_secs(7));
+    let claimant = Claimant { claim_id, principal: "a new principal".into(), owner: "o".into() };
+    let grants_to_new = |until: StoreTime| -> Choose {
+        let (grant, claimant) = (grants(until), claimant.clone());
+        Arc::new(move |due: &Due| {
+            let mut choice = grant(due);
+            for (entry, _) in &mut choice.writes {
+                (entry.claimant, entry.grace) = (Some(claimant.clone()), grace);
+            }
+            choice
+        })
+    };
+    let late = session.inbox().hand_out(&look(), &grants_to_new(START - Span(1))).await;
+    assert!(matches!(late, Err(StoreError::NotApplied(Fault::Conflict(_)))), "{late:?}");
+    let done = session.inbox().hand_out(&look(), &grants_to_new(START)).await.unwrap();
+    assert_eq!(done.choice.writes.len(), 1);
+    // Another session reads only numbers that are stored.
+    let entry = loaded(&mut *opened(&at).await, "1").await.unwrap();
+    assert_eq!((entry.claimant, entry.grace), (Some(claimant), grace));
+}
+
 /// While one look judges its candidates, another one finds others: on Postgres it skips the rows that the first one has locked, and
 /// is done before it. `SQLite` has one writer at a time: there the other one follows.
 async fn hand_out_skips_what_another_one_holds(kind: Kind) {
@@ -294,6 +324,29 @@ async fn erase_leaves_the_message_of_a_later_life(kind: Kind) {
     let entry = loaded(&mut *session, "due").await.unwrap();
     assert_eq!((entry.body, entry.erase_at, entry.state), (Some(Body::Erased), None, State::Completed));
     assert_eq!(session.inbox().erase(10).await.unwrap().count, 0, "each is erased once");
+}
+
+async fn erase_returns_when_the_oldest_message_was_due(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = opened(&at).await;
+    let due = |seconds: i64| START - Span::from_secs(seconds);
+    let ids = [("1", 20), ("2", 10), ("3", 30), ("4", 0)];
+    stored(&mut *session, &ids.map(|(id, _)| id)).await;
+    let mut done = Vec::new();
+    for (id, seconds) in ids {
+        let mut entry = loaded(&mut *session, id).await.unwrap();
+        entry.version += 1;
+        (entry.state, entry.closed_by) = (State::Completed, ClosedBy::Complete);
+        entry.erase_at = Some(due(seconds));
+        done.push(entry);
+    }
+    done.sort_by_key(|entry| entry.key.hash());
+    assert_eq!(session.entries().replace(&done).await.unwrap(), [true; 4]);
+    // The oldest ones of two batches, and then there is nothing to erase.
+    for (count, oldest) in [(2, Some(due(30))), (2, Some(due(10))), (0, None)] {
+        let erased = session.inbox().erase(2).await.unwrap();
+        assert_eq!((erased.count, erased.oldest_due, erased.now), (count, oldest, START));
+    }
 }
 
 async fn sweep_deletes_messages_without_an_entry(kind: Kind) {

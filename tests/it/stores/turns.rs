@@ -1,6 +1,6 @@
 //! Turns of the purge: whose it is, and what is found in them.
 
-use idempotency_ledger::domain::{Entry, Key, Span, StoreTime};
+use idempotency_ledger::domain::{Entry, Key, Namespace, Span, StoreTime};
 use idempotency_ledger::store::{EffectiveRetention, PurgePlace, PurgeTurn, Session};
 
 use super::granted;
@@ -11,6 +11,7 @@ on_all_stores!(
     a_turn_is_one_servers_until_it_ends_or_is_held_no_longer,
     the_consumer_that_is_due_for_the_longest_time_comes_first,
     another_retention_makes_its_consumers_due_and_ends_their_turns,
+    another_retention_makes_replay_runs_of_its_consumer_due_and_ends_their_turns,
     what_was_created_between_two_instants_comes_in_batches,
 );
 
@@ -117,6 +118,32 @@ async fn another_retention_makes_its_consumers_due_and_ends_their_turns(kind: Ki
         assert_eq!(due, expected, "{changed:?}");
         at.set_clock(at.now() + Span::from_days(1)).await;
     }
+}
+
+/// A replay run follows the retention of its consumer, with whose name the name of the run begins.
+async fn another_retention_makes_replay_runs_of_its_consumer_due_and_ends_their_turns(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let mut session = at.session().await;
+    let own = |days: i64| EffectiveRetention {
+        consumer: "own".into(),
+        retention: Some(Span::from_days(days)),
+        window_floor: StoreTime(0),
+    };
+    session.policy_book().put_in_force(&[own(7)], None).await.unwrap();
+    let (run, run_of_another) = (Namespace::new("own", "run"), Namespace::new("owner", "run"));
+    for namespace in [&run, &run_of_another] {
+        let key = Key::of(namespace.clone(), "tests".into(), "1".into());
+        put_new(&mut *session, START, &[Entry { key, ..granted("1", START) }]).await;
+    }
+    let held = take_all(&mut *session).await;
+    assert_eq!(held.len(), 3, "the consumer and both runs: {held:?}");
+    session.policy_book().put_in_force(&[own(5)], None).await.unwrap();
+    for turn in held {
+        session.upkeep().end_purge_turn(&turn, START + Span::from_days(1)).await.unwrap();
+    }
+    let mut due: Vec<_> = take_all(&mut *session).await.into_iter().map(|turn| turn.consumer).collect();
+    due.sort();
+    assert_eq!(due, ["own", run.name()]);
 }
 
 async fn what_was_created_between_two_instants_comes_in_batches(kind: Kind) {

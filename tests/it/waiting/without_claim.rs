@@ -1,53 +1,89 @@
-//! An entry that is completed without a claim is answered to the calls that wait for its key.
+//! An entry that is completed without a claim is answered to the calls that wait for its key, also to those that began to wait
+//! while the change was carried out.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use idempotency_ledger::proto::lookup_response::Found;
 use idempotency_ledger::proto::{self, EffectEvidence};
 
-use super::{SOONER, answer, looked_up, until_waiting};
+use super::{answer, looked_up, until, until_waiting};
 use crate::harness::details::key;
+use crate::harness::faulty::{FaultyStore, Plan};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, Setup, TestServer, TestStore};
 use crate::harness::timer::Timer;
 
 on_both_stores!(an_import_is_answered_to_waiters, a_reconciled_effect_is_answered_to_waiters);
 
-/// Lets a Lookup wait for an absent key, carries out a change that completes it, and expects the answer.
-async fn completed_by(kind: Kind, change: impl AsyncFn(&TestServer)) {
-    let server = TestServer::start(kind).await;
-    let waiting = looked_up(&server, "1");
-    until_waiting(&server, 1).await;
-    let timer = Timer::start();
-    change(&server).await;
-    assert!(matches!(answer(waiting).await.found, Some(Found::Completed(_))));
-    timer.within(SOONER, "a call that the change wakes");
-    server.stop().await;
+/// After so many loads of a key the next one follows a second later.
+const LOADS: usize = 5;
+/// Less than the time until the next load, by far.
+const WOKEN: Duration = Duration::from_millis(500);
+/// The number of times in which the answer may be late.
+const ROUNDS: usize = 5;
+
+/// Lets a Lookup wait for an absent key while a change that completes the entry stands still. When the change goes on, the
+/// answer follows it, and not the next load.
+async fn completed_by(kind: Kind, change: impl AsyncFn(&TestServer, &str)) {
+    let mut at = TestStore::new(kind).await;
+    let plan = Arc::new(Plan::default());
+    at.store = Arc::new(FaultyStore { inner: Arc::clone(&at.store), plan: Arc::clone(&plan) });
+    let server = TestServer::on(at, Setup::default()).await;
+    let mut late = Vec::new();
+    while late.len() < ROUNDS {
+        let id = late.len().to_string();
+        let writes = plan.writes.load(Ordering::SeqCst);
+        plan.close();
+        let lookup = async {
+            plan.arrived(writes + 1).await;
+            let before = plan.loads.load(Ordering::SeqCst);
+            let waiting = looked_up(&server, &id);
+            until_waiting(&server, 1).await;
+            until("the key was loaded", || plan.loads.load(Ordering::SeqCst) >= before + LOADS).await;
+            let timer = Timer::start();
+            plan.open();
+            assert!(matches!(answer(waiting).await.found, Some(Found::Completed(_))));
+            timer.took()
+        };
+        let ((), took) = tokio::join!(change(&server, &id), lookup);
+        if took < WOKEN {
+            server.stop().await;
+            return;
+        }
+        late.push(took);
+    }
+    panic!("the change wakes no call: the answers took {late:?}");
 }
 
 async fn an_import_is_answered_to_waiters(kind: Kind) {
-    completed_by(kind, async |server| {
+    completed_by(kind, async |server, id| {
         let request = proto::ImportEntriesRequest {
-            operation_id: "import".into(),
+            operation_id: format!("import {id}"),
             reason: "adoption".into(),
-            entries: vec![proto::ImportedEntry { key: key("c", "1"), ..Default::default() }],
+            entries: [&format!("before {id}"), id]
+                .map(|id| proto::ImportedEntry { key: key("c", id), ..Default::default() })
+                .into(),
         };
         let requests = futures_util::stream::iter([request]);
         let mut import = server.admin.clone().import_entries(requests).await.unwrap().into_inner();
-        assert_eq!(import.message().await.unwrap().unwrap().stored, 1);
+        assert_eq!(import.message().await.unwrap().unwrap().stored, 2);
     })
     .await;
 }
 
 async fn a_reconciled_effect_is_answered_to_waiters(kind: Kind) {
-    completed_by(kind, async |server| {
+    completed_by(kind, async |server, id| {
         let now = server.at.now().micros() / 1_000_000;
-        let row = proto::ReconcileRow {
-            key: key("c", "1"),
+        let row = |id: &str| proto::ReconcileRow {
+            key: key("c", id),
             at: Some(prost_types::Timestamp { seconds: now, nanos: 0 }),
             evidence: EffectEvidence::Guard.into(),
             ..Default::default()
         };
-        let request =
-            proto::ReconcileEntriesRequest { reason: "a spool".into(), dry_run: false, rows: vec![row] };
+        let rows = vec![row(&format!("before {id}")), row(id)];
+        let request = proto::ReconcileEntriesRequest { reason: "a spool".into(), dry_run: false, rows };
         server.admin.clone().reconcile_entries(request).await.unwrap();
     })
     .await;

@@ -79,6 +79,35 @@ fn full_queue_refuses_lookups_before_claims() {
     assert!(empty.push_all(batch(1)).is_err());
 }
 
+/// One call with commands of several lanes may take the share of its most urgent command.
+#[test]
+fn mixed_batch_is_accepted_up_to_the_share_of_its_most_urgent_command() {
+    let complete = || Command::Settle(1, Settle::Complete { result: Bytes::new(), left_out: false });
+    let release = || Command::Settle(1, Settle::Release { delay: Span::ZERO, unpin: false });
+    let renew = || {
+        let (lease, effect_started, checkpoint, checkpoint_dropped) = (None, false, None, false);
+        Command::Settle(1, Settle::Renew { lease, effect_started, checkpoint, checkpoint_dropped })
+    };
+    // Of 160: Complete takes all, Renew seven eighths, Release six, claims five.
+    for (what, commands, share) in [
+        ("Complete and Renew", [complete(), renew()], 160),
+        ("Renew and Complete", [renew(), complete()], 160),
+        ("Release and Complete", [release(), complete()], 160),
+        ("Release and Renew", [release(), renew()], 140),
+        ("Renew and Release", [renew(), release()], 140),
+        ("Release alone", [release(), release()], 120),
+    ] {
+        for (taken, is_accepted) in [(share - 2, true), (share - 1, false)] {
+            let queue = Queue::new(160, 1 << 20, 200);
+            let now = Instant::now();
+            assert!((0..taken).all(|number| queue.push(key_queue(number, complete(), now)).is_ok()));
+            let batch = commands.iter().cloned().enumerate();
+            let batch = batch.map(|(number, command)| key_queue(1_000 + number, command, now));
+            assert_eq!(queue.push_all(batch.collect()).is_ok(), is_accepted, "{what} after {taken} commands");
+        }
+    }
+}
+
 /// How long a Lookup waited is not a measure of how long claims wait.
 #[test]
 fn lookups_do_not_change_the_retry_after_of_claims() {

@@ -373,3 +373,23 @@ async fn another_server_than_the_issuers_gets_no_bearer_token() {
     let asked = keys.asked();
     assert!(asked.len() == 1 && !asked[0].contains("authorization"), "{asked:?}");
 }
+
+#[tokio::test]
+async fn fetch_time_limit_covers_the_document_and_the_keys() {
+    let authority = Authority::new();
+    // On a slow machine the document alone may take longer than the first limits.
+    for within in [300, 3_000, 30_000].map(Duration::from_millis) {
+        let keys = Server::new(authority.server("127.0.0.1"), None).await;
+        let url = format!("https://{}/keys", keys.address);
+        let (_server, issuer) = issuer_with(&authority, |_| url, false).await;
+        let mut source = discovered(&issuer, &authority, None);
+        source.within = within;
+        let fetched = timeout(Duration::from_mins(1), source.keys()).await;
+        let error = fetched.expect("the fetch ends").unwrap_err();
+        assert!(error.ends_with(&format!(": no whole answer within {within:?}")), "{error}");
+        if !keys.asked().is_empty() {
+            return;
+        }
+    }
+    panic!("the server of the keys was not asked");
+}

@@ -1,6 +1,6 @@
 //! `once`: real processes, each with a command, killed and stopped in every window.
 
-mod deaf;
+pub(super) mod deaf;
 mod ended;
 mod lease;
 mod outputs;
