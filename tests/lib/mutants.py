@@ -2930,7 +2930,7 @@ MUTANTS = [
         ("src/rpc/admin/entries.rs", "            filter.parked_from = place.parked;", "            filter.parked_from = None;"),
     ]),
     Mutant("NI15", "groups of a sample look complete", "queries::open", [
-        ("src/ledger/operators/open_entries.rs", "        if range.limit == 0 {\n            is_sample = true;", "        if range.limit == 0 {\n            is_sample = false;"),
+        ("src/ledger/operators/open_entries.rs", "            is_sample |= !rows.is_empty();", "            is_sample |= false;"),
     ]),
     Mutant("NI16", "a long range of one consumer takes the place of all others", "queries::open", [
         ("src/ledger/operators/open_entries.rs", "            ranges.push_back(range);", "            ranges.push_front(range);"),
@@ -3281,5 +3281,149 @@ MUTANTS = [
     ]),
     Mutant("BT42", "events of a consumer at one instant are listed in the other order on SQLite", "proof::counted::alike", [
         ("src/store/sqlite/audit.rs", "FROM audit WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)\nORDER BY at DESC, request_id DESC", "FROM audit WHERE consumer = ?4 AND (at, request_id) < (?1, ?2)\nORDER BY at DESC, request_id"),
+    ]),
+    Mutant("BT43", "the second daily sweep begins where the first one ended", "ledger::upkeep::erase", [
+        ("src/ledger/upkeep/erase.rs", "(self.place, self.swept_at) = (MessagePlace::default(), Some(Instant::now()));",
+         "self.swept_at = Some(Instant::now());"),
+    ]),
+    Mutant("BT44", "a count whose parts differ in being complete is shown as exact on Postgres", "queries::marks", [
+        ("src/store/postgres/counting.rs", "bool_or(o.more) AS more",
+         "bool_and(o.more) AS more"),
+    ]),
+    Mutant("BT45", "the age of a parked entry counts from its last change on SQLite", "queries::open", [
+        ("src/store/sqlite/listing.rs", "coalesce(e.parked_at, e.updated_at, e.granted_at, e.created_at) >= ?15",
+         "coalesce(e.updated_at, e.parked_at, e.granted_at, e.created_at) >= ?15"),
+    ]),
+    Mutant("BT46", "numbers that a rolled back hand-out assigned are kept on Postgres", "stores::inbox", [
+        ("src/store/postgres/inbox.rs", "        if outcome.is_err() {\n            // Numbers",
+         "        if matches!(outcome, Err(StoreError::Unknown(_))) {\n            // Numbers"),
+    ]),
+    Mutant("BT47", "a shorter retention brings no turn of the purge forward for replay runs on Postgres", "stores::turns", [
+        ("src/store/postgres/policies.rs", "      AND ((c.name = '' AND n.retention IS NULL) OR starts_with(n.name, c.name || chr(31)))",
+         "      AND c.name = '' AND n.retention IS NULL"),
+    ]),
+    Mutant("BT48", "each call of a connection puts off the check of its certificate", "identity::authenticator", [
+        ("src/identity/authenticator.rs", "        if let Some((at, verified)) = &cache.certificate\n            && now.saturating_duration_since(*at) < CERTIFICATE_TRUSTED_FOR\n        {\n            return *verified;",
+         "        if let Some((at, verified)) = &mut cache.certificate\n            && now.saturating_duration_since(*at) < CERTIFICATE_TRUSTED_FOR\n        {\n            *at = now;\n            return *verified;"),
+    ]),
+    Mutant("BT49", "a used-up rate is forgotten with the connection of its principal", "accounts::owner", [
+        ("src/accounts/owner.rs", "let in_use = |owner: &Arc<Owner>| Arc::strong_count(owner) > 1 || owner.full_at.load(Relaxed) > now;",
+         "let in_use = |owner: &Arc<Owner>| Arc::strong_count(owner) > 1;"),
+    ]),
+    Mutant("BT50", "of several waits of one call only the last is subtracted", "accounts::call", [
+        ("src/accounts/call.rs", "        before + now.saturating_sub(self.resting.since.load(Relaxed))",
+         "        now.saturating_sub(self.resting.since.load(Relaxed))"),
+    ]),
+    Mutant("BT51", "entries near exhaustion of the others are those of one consumer", "metrics::entries", [
+        ("src/metrics/entries.rs", "        self.near_exhaustion += other.near_exhaustion;",
+         "        self.near_exhaustion = self.near_exhaustion.max(other.near_exhaustion);"),
+    ]),
+    Mutant("BT52", "the wait for another verdict counts as time of the server", "rpc::edge::layer", [
+        ("src/rpc/edge/layer.rs", "        this.counted.end(code, took);",
+         "        let whole = this.counted.took();\n        this.counted.end(code, whole);"),
+    ]),
+    Mutant("BT53", "a connection is shown the certificate of the instant of its acceptance", "listener", [
+        ("src/listener/mod.rs", "        let Some(Ok(permit)) = until(&closing, Arc::clone(&permits).acquire_owned()).await else { break };\n        let opening = handshake::perform(stream, address, guard.trust().tls, protocols);",
+         "        let tls = guard.trust().tls;\n        let Some(Ok(permit)) = until(&closing, Arc::clone(&permits).acquire_owned()).await else { break };\n        let opening = handshake::perform(stream, address, tls, protocols);"),
+    ]),
+    Mutant("BT54", "a refusal by HTTP has no Retry-After", "rpc::door", [
+        ("src/rpc/door/mod.rs", "    Advised::wait(wait).insert(&mut headers);",
+         "    // The refusal's own trailers have it already.\n    if !headers.contains_key(\"idempotency-ledger-retry-after-ms\") {\n        Advised::wait(wait).insert(&mut headers);\n    }"),
+    ]),
+    Mutant("BT55", "a Complete that is alone is refused together with an item of a batch", "ledger::claims::locked_rows", [
+        ("src/ledger/claims/locked_rows.rs", "                let (patient, items) = key_queue.split(|request| request.to.is_alone());\n                late.extend(items);\n                rows.waiting.extend(patient.map(|key_queue| Waiting { key_queue, until: None }));",
+         "                late.push(key_queue);"),
+    ]),
+    Mutant("BT56", "a mixed batch has the share of its least urgent command", "ledger::claims::queue", [
+        ("src/ledger/claims/queue/mod.rs", "            key_queues.iter().map(|key_queue| Lane::of(&key_queue.head.command)).min().unwrap_or(Lane::Close);",
+         "            key_queues.iter().map(|key_queue| Lane::of(&key_queue.head.command)).max().unwrap_or(Lane::Close);"),
+    ]),
+    Mutant("BT57", "reconcile prints the shortest remaining lease", "cli::reconcile::counts", [
+        ("src/cli/reconcile/counts.rs", "self.retry_after.is_none_or(|now| (now.seconds, now.nanos) < (one.seconds, one.nanos))",
+         "self.retry_after.is_none_or(|now| (one.seconds, one.nanos) < (now.seconds, now.nanos))"),
+    ]),
+    Mutant("BT58", "a bulk change without a head of its answer says nothing of how to go on", "cli::bulk", [
+        ("src/cli/entries/bulk.rs", "    // From here on entries may have been changed.\n    tally.begun = true;\n    let mut reports = request.begin(admin).await?;",
+         "    let mut reports = request.begin(admin).await?;\n    // From here on entries may have been changed.\n    tally.begun = true;"),
+    ]),
+    Mutant("BT59", "columns that later pages leave out are not named", "cli::entries", [
+        ("src/cli/table/mod.rs", "        if !note.is_empty() && !NAMED.swap(true, Ordering::Relaxed) {",
+         "        if !NAMED.swap(true, Ordering::Relaxed) && !note.is_empty() {"),
+    ]),
+    Mutant("BT60", "an event type that is only stored loses its series", "metrics::tests::by_type", [
+        ("src/metrics/consumers.rs", "        event_type.see(minute);\n        self.count_later(&consumer, &event_type, Later::Stored);",
+         "        self.count_later(&consumer, &event_type, Later::Stored);"),
+    ]),
+    Mutant("BT61", "series of stored messages are not given back", "metrics::tests::by_type", [
+        ("src/metrics/event_type.rs", "            drop(families.stored.remove_label_values(&[consumer, name]));\n            needs = needs.and(self.stored_needs());",
+         "            drop(families.stored.remove_label_values(&[consumer, name]));"),
+    ]),
+    Mutant("BT62", "only the first consumer of an import is checked for another reason", "bulk::imports", [
+        ("src/ledger/operators/import.rs", "before.map_err(StoreError::nothing_sent)?.iter().any(|digest| *digest != Some(order.digest))",
+         "before.map_err(StoreError::nothing_sent)?.first().is_some_and(|digest| *digest != Some(order.digest))"),
+    ]),
+    Mutant("BT63", "only the calls for the first reconciled key are woken", "waiting::without_claim", [
+        ("src/ledger/operators/reconcile.rs", "        for key in &keys {\n            inner",
+         "        for key in keys.iter().take(1) {\n            inner"),
+    ]),
+    Mutant("BT64", "failures of counts are counted over the life of the server", "ledger::operators::count_entries", [
+        ("src/ledger/operators/count_entries.rs", "has_policy);\n            0\n",
+         "has_policy);\n            failures\n"),
+    ]),
+    Mutant("BT65", "used-up quotas are forgotten when there are many", "ledger::claims::admission", [
+        ("src/ledger/claims/admission.rs", "            self.by_consumer.retain(|_, bucket| bucket.full_at > now);",
+         "            self.by_consumer.retain(|_, bucket| bucket.full_at > now + SECOND);"),
+    ]),
+    Mutant("BT66", "the erase lag is that of the newest message on SQLite", "stores::inbox", [
+        ("src/store/sqlite/inbox.rs", "    erased.oldest_due = rows.first().map(|row| StoreTime(row.get(\"erase_at\")));",
+         "    erased.oldest_due = rows.last().map(|row| StoreTime(row.get(\"erase_at\")));"),
+    ]),
+    Mutant("BT67", "only the discovery document has to arrive in time", "server::jwks::fetch", [
+        ("src/server/jwks/fetch/mod.rs", "        let late = || format!(\"{}: no whole answer within {:?}\", self.place.uri, self.within);\n        timeout(self.within, self.found()).await.unwrap_or_else(|_| Err(late()))\n    }\n\n    async fn found(&self) -> Result<Keys, String> {\n        let named = |place: &Place, why| format!(\"{}: {why}\", place.uri);\n        let text = self.place.text().await.map_err(|why| named(&self.place, why))?;",
+         "        self.found().await\n    }\n\n    async fn found(&self) -> Result<Keys, String> {\n        let named = |place: &Place, why| format!(\"{}: {why}\", place.uri);\n        let late = || format!(\"no whole answer within {:?}\", self.within);\n        let got = timeout(self.within, self.place.text()).await.unwrap_or_else(|_| Err(late()));\n        let text = got.map_err(|why| named(&self.place, why))?;"),
+    ]),
+    Mutant("BT68", "streams that end since the server is full count as stalls", "accounts", [
+        ("src/accounts/sweep.rs", "        if why != Ended::Full {\n            call.connection.sweep_state.stalls.fetch_add(1, Relaxed);\n        }",
+         "        call.connection.sweep_state.stalls.fetch_add(1, Relaxed);"),
+    ]),
+    Mutant("BT69", "bad lines after the last request are neither shown nor counted", "cli::reconcile", [
+        ("src/cli/reconcile/mod.rs", "        counts.bad(&mut parts.bad);\n        (counts.torn, counts.broken) = (parts.torn, parts.broken);",
+         "        (counts.torn, counts.broken) = (parts.torn, parts.broken);"),
+    ]),
+    Mutant("BT70", "each byte of a head restarts its five seconds", "server::observe::head", [
+        ("src/server/observe/head.rs", "            if stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {\n                if is_whole(&bytes, looked_at) {\n                    return true;\n                }\n                looked_at = bytes.len();\n            } else {\n                return false;\n            }\n        }\n    };\n    let decided = tokio::select! {\n        biased;\n        whole = timeout(HEAD_WITHIN, reading) => {\n            if whole != Ok(true) {",
+         "            let read = timeout(HEAD_WITHIN, stream.read_buf(&mut bytes)).await;\n            if read.is_ok_and(|read| read.is_ok_and(|read| read > 0)) {\n                if is_whole(&bytes, looked_at) {\n                    return true;\n                }\n                looked_at = bytes.len();\n            } else {\n                return false;\n            }\n        }\n    };\n    let decided = tokio::select! {\n        biased;\n        whole = reading => {\n            if !whole {"),
+    ]),
+    Mutant("BT71", "a repeat of replay create has a new request id", "cli::replays", [
+        ("src/cli/replay.rs", "            request_id: self.run.request_id.unwrap_or_else(retry::id),\n            reason: self.run.reason,\n        };\n        let call = || {\n            let (mut admin, request) = (admin.clone(), client.request(request.clone()));\n            async move { admin.create_replay_run(request).await }",
+         "            request_id: self.run.request_id.clone().unwrap_or_else(retry::id),\n            reason: self.run.reason,\n        };\n        let call = || {\n            let request_id = self.run.request_id.clone().unwrap_or_else(retry::id);\n            let request = proto::CreateReplayRunRequest { request_id, ..request.clone() };\n            let (mut admin, request) = (admin.clone(), client.request(request));\n            async move { admin.create_replay_run(request).await }"),
+    ]),
+    Mutant("BT72", "a failed heartbeat does not end a row of good ones", "ledger::upkeep::probe", [
+        ("src/ledger/upkeep/probe.rs", "        Beats { good: 0, ..self }",
+         "        self"),
+    ]),
+    Mutant("BT73", "the calls that begin to wait during an import are not woken", "waiting::without_claim", [
+        ("src/ledger/operators/handle.rs", "order.rows.iter().map(|(key, _)| key.clone()).collect();",
+         "order.rows.iter().filter(|_| self.inner.changes.waiting() > 0).map(|(key, _)| key.clone()).collect();"),
+    ]),
+    Mutant("BT74", "exactly as many entries as are grouped count as a sample", "queries::open", [
+        ("src/ledger/operators/open_entries.rs", "            is_sample |= !rows.is_empty();",
+         "            is_sample = true;"),
+    ]),
+    Mutant("BT75", "a server that owes nothing is silent", "cli::import", [
+        ("src/cli/import/send.rs", "(self.ended || !self.sent.is_empty()).then_some(now);",
+         "Some(now);"),
+    ]),
+    Mutant("BT76", "an empty result next to another one is refused", "cli::import", [
+        ("src/cli/import/row.rs", "match (self.result.filter(given), self.result_base64.filter(given)) {",
+         "match (self.result, self.result_base64.filter(given)) {"),
+    ]),
+    Mutant("BT77", "a text from outside may change the direction of a terminal's text", "cli::text", [
+        ("src/cli/text.rs", "        | '\\u{61c}'\n        | '\\u{200b}'",
+         "        | '\\u{200b}'"),
+    ]),
+    Mutant("BT78", "the help of a metric leaves out values of its label", "metrics::tests", [
+        ("src/metrics/catalogue.rs", "open_claims, waits, inbox, reads,",
+         "open_claims, reads,"),
     ]),
 ]

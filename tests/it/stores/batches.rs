@@ -92,7 +92,7 @@ enum How {
     Usual,
     Late,
     Again,
-    /// After an operator proved that the effect had happened twice, the entry was granted once more.
+    /// After an operator proved that the effect had happened twice, the entry was granted again.
     Marked,
     /// The holder of an earlier claim has reported the effect, too.
     Second,
