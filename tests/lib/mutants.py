@@ -3410,11 +3410,11 @@ MUTANTS = [
         ("src/ledger/operators/open_entries.rs", "            is_sample |= !rows.is_empty();",
          "            is_sample = true;"),
     ]),
-    Mutant("BT75", "a server that owes nothing is silent", "cli::import", [
+    Mutant("BT75", "a server that owes nothing is silent", "cli::import::send::tests", [
         ("src/cli/import/send.rs", "(self.ended || !self.sent.is_empty()).then_some(now);",
          "Some(now);"),
     ]),
-    Mutant("BT76", "an empty result next to another one is refused", "cli::import", [
+    Mutant("BT76", "an empty result next to another one is refused", "cli::import::row::tests", [
         ("src/cli/import/row.rs", "match (self.result.filter(given), self.result_base64.filter(given)) {",
          "match (self.result, self.result_base64.filter(given)) {"),
     ]),

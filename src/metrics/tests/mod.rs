@@ -74,6 +74,13 @@ fn help_names_each_value_of_its_labels() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// A purpose has its series from its first session on.
+#[test]
+fn help_names_each_purpose_of_a_session() {
+    let purposes = crate::store::Purpose::ALL.map(crate::store::Purpose::name).join(", ");
+    assert!(catalogue::OPENED.help.contains(&format!("purpose: {purposes}.")), "{}", catalogue::OPENED.help);
+}
+
 fn key(consumer: &str) -> Key {
     Key::new(consumer, "s", "1")
 }
