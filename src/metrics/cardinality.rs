@@ -92,6 +92,11 @@ impl CardinalityLimit {
         *self.0.lock().unwrap() == SeriesCost::default()
     }
 
+    #[cfg(test)]
+    pub(super) fn series(&self) -> usize {
+        self.0.lock().unwrap().series
+    }
+
     /// Returns the cost of removed series.
     pub(super) fn give_back(&self, needs: SeriesCost) {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);

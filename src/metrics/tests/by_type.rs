@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::{Namespace, ParkCause, StoreTime};
 
-fn in_run(metrics: &Metrics, consumer: &str, event_type: &str, has_policy: bool) {
+pub(super) fn in_run(metrics: &Metrics, consumer: &str, event_type: &str, has_policy: bool) {
     let key = Key::of(Namespace::new(consumer, "r"), "s".into(), "1".into());
     let command = metrics.received(&mut Before::default(), &key, event_type, &claim());
     let answer = Ok(Reply::Verdict(Verdict::Suppressed { replay_run: "r".into() }));

@@ -56,6 +56,25 @@ fn lookup_is_counted_by_the_name_of_its_consumer() {
     }
 }
 
+/// Which side is at fault: the caller or the ledger.
+#[test]
+fn refused_lookup_counts_as_the_callers_or_the_ledgers_fault() {
+    for (reason, state) in [
+        (Reason::StoreUnavailable, "unavailable"),
+        (Reason::Overloaded, "unavailable"),
+        (Reason::ConsumerDisabled, "rejected"),
+        (Reason::ReplayRunUnknown, "rejected"),
+    ] {
+        let metrics = metrics();
+        counted(&metrics, ("c", ""), &Command::Lookup, &Err(Rejection::new(reason, "no")), true);
+        let text = metrics.text().unwrap();
+        for word in ["unavailable", "rejected"] {
+            let is = if word == state { Some("1") } else { Some("0") };
+            assert_eq!(value(&text, &looked_up("c", word)), is, "{reason:?} {word}");
+        }
+    }
+}
+
 /// The others keep their series; those of a consumer go with it, and so does the room that they took.
 #[test]
 fn series_of_lookups_are_bounded_and_removed() {

@@ -3,6 +3,7 @@
 mod by_type;
 mod lookups;
 mod names;
+mod room;
 
 use super::*;
 use crate::domain::{Answer, Claim, Claimant, FailureKind, Key, Reason, Reply, Settle, Span, State, Verdict};
