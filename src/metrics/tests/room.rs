@@ -1,4 +1,5 @@
-//! The room that names of clients take: what is charged is what is shown, and who goes when there is none.
+//! The room that names of clients take: each series shown is charged, and the name counted least recently
+//! makes room for the next.
 
 use super::by_type::in_run;
 use super::*;
