@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) struct Seen(AtomicU32);
 
 impl Seen {
+    /// A call that read an older minute may come later: the newest minute stays.
     pub(super) fn now(&self, minute: u32) {
-        if self.0.load(Ordering::Relaxed) != minute {
-            self.0.store(minute, Ordering::Relaxed);
+        if self.0.load(Ordering::Relaxed) < minute {
+            self.0.fetch_max(minute, Ordering::Relaxed);
         }
     }
 
@@ -20,5 +21,19 @@ impl Seen {
 
     pub(super) fn before(&self, minute: u32) -> bool {
         self.minute() < minute
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_minute_stays() {
+        let seen = Seen::default();
+        for (counted_in, newest) in [(1, 1), (5, 5), (4, 5), (6, 6)] {
+            seen.now(counted_in);
+            assert_eq!(seen.minute(), newest, "after {counted_in}");
+        }
     }
 }

@@ -3426,4 +3426,8 @@ MUTANTS = [
         ("src/metrics/catalogue.rs", "open_claims, waits, inbox, reads,",
          "open_claims, reads,"),
     ]),
+    Mutant("BT79", "a call that read an older minute sets back when its series were last counted", "metrics::seen", [
+        ("src/metrics/seen.rs", "if self.0.load(Ordering::Relaxed) < minute {\n            self.0.fetch_max(minute,",
+         "if self.0.load(Ordering::Relaxed) != minute {\n            self.0.store(minute,"),
+    ]),
 ]
