@@ -1,8 +1,8 @@
-//! Reports changes of entries that this server has written to the calls that wait for them. Where no call waits, a
-//! change costs one relaxed atomic read.
+//! Reports changes of entries that this server has written to the calls that wait for them. Where no call waits, the
+//! change of an entry costs one relaxed atomic read.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Entry, Key, StoreTime};
 
@@ -68,8 +68,28 @@ impl Changes {
         }
     }
 
+    /// Reports these keys when the report is dropped.
+    pub(super) fn report_at_end(self: &Arc<Self>, keys: Vec<Key>) -> ReportAtEnd {
+        ReportAtEnd { changes: Arc::clone(self), keys }
+    }
+
     /// `None` if no call waits. A call that begins to wait concurrently is answered by the next poll.
     fn listener(&self) -> Option<&dyn Listener> {
         if self.waiting() == 0 { None } else { self.listener.get().map(|listener| &**listener) }
+    }
+}
+
+/// Reports, when it is dropped, that the entries of these keys may have changed. The job that changes them owns it: the call that
+/// asked for the change may end before the job does.
+pub(super) struct ReportAtEnd {
+    changes: Arc<Changes>,
+    keys: Vec<Key>,
+}
+
+impl Drop for ReportAtEnd {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            self.changes.changed(key);
+        }
     }
 }

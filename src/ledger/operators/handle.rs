@@ -21,7 +21,7 @@ use super::token_offset::{self, OffsetOrder, TokenClock};
 use super::unreadable::{self, DeleteUnreadable};
 use crate::common::still_counted::StillCounted;
 use crate::domain::{
-    AuditEvent, AuditListing, Entry, Key, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
+    AuditEvent, AuditListing, Entry, Listing, PolicyVersion, PurgeStatus, Reading, Rejection, ReplayRun,
     Span, Summary,
 };
 use crate::ledger::changes::Changes;
@@ -216,14 +216,13 @@ impl Operators {
     /// Those of [`crate::domain::operate`], a request id that was used for something else, and those of
     /// the store.
     pub async fn change(&self, order: ChangeRequest) -> Result<ChangeResult, Rejection> {
-        let (key, asked) = (order.key.clone(), (Arc::clone(&self.inner.policies), order));
+        let report = self.inner.changes.report_at_end(vec![order.key.clone()]);
+        let asked = (Arc::clone(&self.inner.policies), order, report);
         let change =
-            self.inner.change_task.change(&self.principal, asked, |session, (policies, order), before| {
+            self.inner.change_task.change(&self.principal, asked, |session, (policies, order, _), before| {
                 Box::pin(change::change(session, policies, order, before))
             });
-        let changed = change.await;
-        self.inner.changes.changed(&key);
-        changed
+        change.await
     }
 
     /// Deletes an entry that cannot be read; returns whether the request had been carried out before.
@@ -243,17 +242,17 @@ impl Operators {
     /// # Errors
     /// Those of the store; single messages are refused in the answer.
     pub async fn import(&self, order: ImportOrder) -> Result<ImportOutcomes, Rejection> {
-        let keys: Vec<Key> = order.rows.iter().map(|(key, _)| key.clone()).collect();
-        let asked = (Arc::clone(&self.inner.policies), order, Sent::default());
-        let import =
-            self.inner.change_task.change(&self.principal, asked, |session, (policies, order, sent), _| {
+        let keys = order.rows.iter().map(|(key, _)| key.clone()).collect();
+        let report = self.inner.changes.report_at_end(keys);
+        let asked = (Arc::clone(&self.inner.policies), order, Sent::default(), report);
+        let import = self.inner.change_task.change(
+            &self.principal,
+            asked,
+            |session, (policies, order, sent, _), _| {
                 Box::pin(import::carry_out(session, policies, order, sent))
-            });
-        let imported = import.await;
-        for key in &keys {
-            self.inner.changes.changed(key);
-        }
-        imported
+            },
+        );
+        import.await
     }
 
     /// Sets or deletes a consumer's policy, or returns what would result.

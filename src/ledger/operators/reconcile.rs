@@ -65,15 +65,12 @@ impl Operators {
                 inner.reads.read(&self.principal, work, |session, work| Box::pin(carry_out(session, work)));
             return decide.await;
         }
-        let keys: Vec<Key> = work.order.rows.iter().map(|row| row.key.clone()).collect();
+        let keys = work.order.rows.iter().map(|row| row.key.clone()).collect();
+        let asked = (work, inner.changes.report_at_end(keys));
         let change = inner
             .change_task
-            .change(&self.principal, work, |session, work, _| Box::pin(carry_out(session, work)));
-        let reconciled = change.await;
-        for key in &keys {
-            inner.changes.changed(key);
-        }
-        reconciled
+            .change(&self.principal, asked, |session, (work, _), _| Box::pin(carry_out(session, work)));
+        change.await
     }
 }
 
