@@ -20,7 +20,7 @@ pub(crate) fn hidden(c: char) -> bool {
 }
 
 /// A text from outside, made harmless for a terminal: no control characters, no escape sequences, no bidi characters, no soft
-/// hyphens, nothing without a width.
+/// hyphens, no spaces and joiners without a width. Variation selectors and fillers stay: texts of many scripts need them.
 pub(crate) fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',

@@ -5,6 +5,7 @@ mod row;
 mod row_limit;
 mod rows;
 mod send;
+mod sending;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};

@@ -1,15 +1,15 @@
 //! Sends the messages: a bounded number is in flight, and they are answered in order.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tonic::Status;
 
 use super::chunk::{Chunk, Found};
+use super::sending::{SILENCE_MAX, Sending};
 use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::OperationProgress;
@@ -18,8 +18,9 @@ use crate::proto;
 
 /// The number of messages that may be in flight.
 const UNDER_WAY_MAX: usize = 4;
-/// A server that owes an answer for this long will not send it.
-const SILENCE_MAX: Duration = Duration::from_mins(2);
+/// While the file, such as a pipe, has no rows to send, a message without rows goes this often: the server ends an import for which
+/// no message came for a minute.
+const KEEP_OPEN_EVERY: Duration = Duration::from_secs(20);
 
 /// The counts of an import.
 #[derive(Debug, Default)]
@@ -127,53 +128,6 @@ pub(super) async fn check(client: &Client, mut finds: mpsc::Receiver<Found>) -> 
     Ok(tally)
 }
 
-/// What the sender and the receiver share.
-#[derive(Default)]
-struct Sending {
-    /// The messages in flight, without their entries.
-    sent: VecDeque<Chunk>,
-    /// The first line that is in none of the answered messages.
-    after: Option<u64>,
-    bad: Vec<(u64, String)>,
-    broken: Option<String>,
-    /// No further message is sent: the server must end its answers, too.
-    ended: bool,
-    /// Since when the server owes an answer, or its end. `None` while the file is slower than the server.
-    owes_since: Option<Instant>,
-}
-
-impl Sending {
-    fn sends(&mut self, chunk: Chunk, now: Instant) {
-        self.sent.push_back(chunk);
-        self.owes_since.get_or_insert(now);
-    }
-
-    fn ends(&mut self, why: Option<String>, now: Instant) {
-        (self.broken, self.ended) = (why, true);
-        self.owes_since.get_or_insert(now);
-    }
-
-    /// Removes the oldest message in flight: the next answer is about it. `None` if no message is in flight.
-    fn answered(&mut self, now: Instant) -> Option<Chunk> {
-        let chunk = self.sent.pop_front()?;
-        self.after = Some(chunk.after);
-        self.owes_since = (self.ended || !self.sent.is_empty()).then_some(now);
-        Some(chunk)
-    }
-
-    /// For how long the server may still be silent.
-    fn patience(&self, now: Instant) -> Duration {
-        let owed_for = self.owes_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
-        SILENCE_MAX.saturating_sub(owed_for)
-    }
-
-    /// The line to continue from: any row from there on may not be stored, including a row that was held back while later rows were
-    /// sent. `None` if no message was sent.
-    fn next_line(&self) -> Option<u64> {
-        self.sent.front().map(|chunk| chunk.begin).or(self.after)
-    }
-}
-
 type Both = Arc<Mutex<Sending>>;
 
 fn lock(both: &Both) -> std::sync::MutexGuard<'_, Sending> {
@@ -198,7 +152,7 @@ pub(super) async fn send(
             entries,
         }
     };
-    let requests = requests(finds, Arc::clone(&both), Arc::clone(&places), make);
+    let requests = requests(finds, Arc::clone(&both), Arc::clone(&places), KEEP_OPEN_EVERY, make);
     let mut tally = ImportCounts::default();
     let mut progress = OperationProgress::new(client.output);
     let received = async {
@@ -213,9 +167,10 @@ pub(super) async fn send(
                 return if left == 0 { Ok(()) } else { Err(Problem::new(Exit::Unavailable, ended)) };
             };
             places.add_permits(1);
-            let Some(Chunk { lines, position, .. }) = lock(&both).answered(Instant::now()) else {
+            let Some(chunk) = lock(&both).answered(Instant::now()) else {
                 return Err(Problem::failed("the server answered what was not sent"));
             };
+            let Some(Chunk { lines, position, .. }) = chunk else { continue };
             tally.rows += lines.len() as u64;
             tally.stored += answer.stored;
             tally.already += answer.already_completed;
@@ -255,8 +210,7 @@ fn silent() -> Problem {
 /// The next answer. `None` at the end of the answers.
 ///
 /// # Errors
-/// The server's refusal, or its silence for [`SILENCE_MAX`] while it owes an answer. Nothing is owed while the file, such as a
-/// pipe, has no rows to send.
+/// The server's refusal, or its silence for [`SILENCE_MAX`] while it owes an answer.
 async fn next_answer<T>(
     answers: &mut (impl Stream<Item = Result<T, Status>> + Unpin),
     both: &Both,
@@ -272,16 +226,25 @@ async fn next_answer<T>(
     }
 }
 
-/// The stream of messages: the next one is sent only when a permit is free.
+/// The stream of messages: the next one is sent only when a permit is free, and one without rows where the file has no row for that
+/// time.
 fn requests(
     finds: mpsc::Receiver<Found>,
     both: Both,
     places: Arc<Semaphore>,
+    keep_open_every: Duration,
     make: impl Fn(Vec<proto::ImportedEntry>) -> proto::ImportEntriesRequest + Send + 'static,
 ) -> impl futures_util::Stream<Item = proto::ImportEntriesRequest> + Send + 'static {
-    stream::unfold((finds, both, places, make), |(mut finds, both, places, make)| async move {
+    stream::unfold((finds, both, places, make), move |(mut finds, both, places, make)| async move {
+        // A bad row sends nothing, and does not put it off.
+        let keep_open_at = tokio::time::Instant::now() + keep_open_every;
         loop {
-            match finds.recv().await {
+            let Ok(found) = timeout_at(keep_open_at, finds.recv()).await else {
+                places.acquire().await.ok()?.forget();
+                lock(&both).sends(None, Instant::now());
+                return Some((make(Vec::new()), (finds, both, places, make)));
+            };
+            match found {
                 None => {
                     lock(&both).ends(None, Instant::now());
                     return None;
@@ -295,7 +258,7 @@ fn requests(
                     // The permit is returned with the answer.
                     places.acquire().await.ok()?.forget();
                     let request = make(std::mem::take(&mut chunk.entries));
-                    lock(&both).sends(chunk, Instant::now());
+                    lock(&both).sends(Some(chunk), Instant::now());
                     return Some((request, (finds, both, places, make)));
                 }
             }
@@ -321,67 +284,30 @@ fn rejections(client: &Client, lines: &[u64], rejections: &[proto::ImportRejecti
 mod tests {
     use super::*;
 
-    #[test]
-    fn import_continues_at_the_first_line_without_an_answer() {
-        let (mut sending, now) = (Sending::default(), Instant::now());
-        // Line 2 has the key of line 1, and waits.
-        let chunks = [(vec![1, 3], 1, 2), (vec![2, 4], 2, 5)];
-        let chunks = chunks.map(|(lines, begin, after)| Chunk { lines, begin, after, ..Chunk::default() });
-        assert_eq!(sending.next_line(), None);
-        let [first, second] = chunks;
-        sending.sent.push_back(first);
-        assert_eq!(sending.next_line(), Some(1));
-        assert!(sending.answered(now).is_some());
-        assert_eq!(sending.next_line(), Some(2), "nothing is under way");
-        sending.sent.push_back(second);
-        assert_eq!(sending.next_line(), Some(2));
-        assert!(sending.answered(now).is_some() && sending.answered(now).is_none());
-        assert_eq!(sending.next_line(), Some(5));
-    }
-
-    #[test]
-    fn silence_counts_only_while_an_answer_is_owed() {
-        enum Is {
-            Sent,
-            Answered,
-            Ended,
+    /// While the file has no rows, messages without rows go; each takes a place until it is answered, as others do.
+    #[tokio::test]
+    async fn stream_of_a_slow_file_is_kept_open() {
+        let (found, finds) = mpsc::channel(1);
+        let (both, places) = (Both::default(), Arc::new(Semaphore::new(2)));
+        let make = |entries| proto::ImportEntriesRequest { entries, ..Default::default() };
+        let every = Duration::from_millis(1);
+        let mut requests = Box::pin(requests(finds, Arc::clone(&both), Arc::clone(&places), every, make));
+        let first =
+            timeout(Duration::from_secs(30), requests.next()).await.expect("it is sent without a row");
+        assert_eq!(first.map(|request| request.entries.len()), Some(0));
+        let chunk =
+            Chunk { lines: vec![1], entries: vec![proto::ImportedEntry::default()], ..Chunk::default() };
+        found.send(Found::Chunk(chunk)).await.expect("the stream reads");
+        // A chunk is found, unless the next message without rows is due before.
+        let mut rows = 0;
+        while rows == 0 {
+            rows = requests.next().await.expect("a message").entries.len();
+            lock(&both).answered(Instant::now());
+            places.add_permits(1);
         }
-        use Is::{Answered, Ended, Sent};
-        // What happens at which second, and until when the server may be silent; `None`: it owes nothing.
-        for (number, (steps, until)) in [
-            (&[][..], None),
-            (&[(0, Sent)], Some(120)),
-            (&[(300, Sent)], Some(420)),
-            (&[(0, Sent), (1, Answered)], None),
-            (&[(0, Sent), (1, Answered), (601, Sent)], Some(721)),
-            (&[(0, Sent), (50, Sent)], Some(120)),
-            (&[(0, Sent), (50, Sent), (60, Answered)], Some(180)),
-            (&[(0, Sent), (50, Sent), (60, Answered), (70, Answered)], None),
-            (&[(0, Sent), (60, Answered), (200, Ended)], Some(320)),
-            (&[(0, Sent), (10, Ended), (60, Answered)], Some(180)),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let (mut sending, began) = (Sending::default(), Instant::now());
-            let at = |seconds| began + Duration::from_secs(seconds);
-            for (seconds, is) in steps {
-                match is {
-                    Sent => sending.sends(Chunk::default(), at(*seconds)),
-                    Answered => drop(sending.answered(at(*seconds))),
-                    Ended => sending.ends(None, at(*seconds)),
-                }
-            }
-            let late = at(1_000_000);
-            assert_eq!(
-                sending.patience(late),
-                if until.is_none() { SILENCE_MAX } else { Duration::ZERO },
-                "{number}"
-            );
-            if let Some(until) = until {
-                let before = at(until - 1);
-                assert_eq!(sending.patience(before), Duration::from_secs(1), "{number}");
-            }
-        }
+        assert_eq!(rows, 1);
+        drop(found);
+        assert!(requests.next().await.is_none(), "the file has ended");
+        assert!(lock(&both).ended);
     }
 }
