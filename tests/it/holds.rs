@@ -239,13 +239,18 @@ async fn repeat_of_a_hold_changes_nothing(kind: Kind) {
     assert_eq!(listed(&server.admin, "").await, Vec::<String>::new());
     let page = server.admin.list_audit_events(proto::ListAuditEventsRequest::default()).await;
     let events = page.unwrap().into_inner().events;
-    let events: Vec<_> = events.iter().map(|one| (one.action.as_str(), one.after_json.as_str())).collect();
+    let mut events: Vec<_> = events
+        .iter()
+        .map(|one| (one.action.as_str(), one.consumer.as_str(), one.after_json.as_str()))
+        .collect();
     let after = r#"{"all":false,"prefix":"a"}"#;
-    let mut expected = [("HOLD_CONSUMERS", after), ("RESUME_CONSUMERS", after)];
+    let mut expected = [("HOLD_CONSUMERS", "a*", after), ("RESUME_CONSUMERS", "a*", after)];
     expected.sort();
-    let mut events = events;
     events.sort();
     assert_eq!(events, expected);
+    // The id is one of its prefix.
+    let of_another = proto::HoldConsumersRequest { request_id: hold("a").request_id, ..hold("b") };
+    assert!(!server.admin.hold_consumers(of_another).await.unwrap().into_inner().replayed);
     server.stop().await;
 }
 

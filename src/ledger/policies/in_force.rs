@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::alerts::Alerts;
+use super::failed_readings::FailedReadings;
 use super::run_lookups::RunLookups;
 use super::table::{DEFAULT, Policies, by_consumer, in_force};
 use crate::domain::{Key, Policy, Span, StoreTime};
@@ -17,14 +19,8 @@ use crate::store::{EffectiveRetention, Fault, ROWS_MAX, Session, StoreError};
 const STATEMENT_MAX: Span = Span::from_secs(2);
 /// How often all policies are read, also without a change.
 const READ_ALL_EVERY: Duration = Duration::from_mins(1);
-/// How long batches leave reading the policies to the heartbeat after they failed to read them.
-const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How often a start may meet a concurrent change of policies before it gives up.
 const ADOPT_ROUNDS_MAX: usize = 16;
-/// How often the log reports policies that cannot be read, while their number does not change.
-const ALERT_EVERY: Duration = Duration::from_mins(1);
-/// Length of the error of such a policy in the log.
-const PROBLEM_CHARS_MAX: usize = 200;
 
 /// The policies as the store had them at one instant.
 #[derive(Clone, Debug)]
@@ -183,7 +179,11 @@ impl Snapshot {
 
     /// Whether these policies contain every change that was answered longer ago than a change may take to be in force everywhere.
     pub(crate) fn fresh(&self) -> bool {
-        self.asked_at.elapsed() < self.trusted_for
+        self.fresh_at(Instant::now())
+    }
+
+    fn fresh_at(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.asked_at) < self.trusted_for
     }
 
     /// Whether these policies may grant when the store's clock is `now`. Otherwise a consumer may have been put on hold since.
@@ -202,12 +202,12 @@ pub(crate) struct PoliciesInForce {
     begun: AtomicU64,
     /// How long policies are trusted after they were read.
     trusted_for: Duration,
-    /// When a batch last failed to read them.
-    failed_at: Mutex<Option<Instant>>,
+    /// The readings of batches that failed.
+    failed: FailedReadings,
     /// Unregistered runs that were looked up again.
     pub(crate) lookups: RunLookups,
-    /// When the log last reported policies that cannot be read, and their number.
-    alerted: Mutex<Option<(Instant, usize)>>,
+    /// What the log has reported of policies that cannot be read.
+    alerts: Mutex<Alerts>,
 }
 
 impl PoliciesInForce {
@@ -230,9 +230,9 @@ impl PoliciesInForce {
             current: RwLock::new(Arc::new(first)),
             begun: AtomicU64::new(0),
             trusted_for,
-            failed_at: Mutex::new(None),
+            failed: FailedReadings::none(),
             lookups: RunLookups::default(),
-            alerted: Mutex::new(None),
+            alerts: Mutex::new(Alerts::default()),
         };
         live.alert(&live.current());
         live
@@ -280,14 +280,12 @@ impl PoliciesInForce {
         session: &mut dyn Session,
         as_of: StoreTime,
     ) -> Result<Option<Arc<Snapshot>>, StoreError> {
-        let failed_at = *self.failed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if failed_at.is_some_and(|at| at.elapsed() < READ_AGAIN_AFTER) {
+        if self.failed.are_recent(Instant::now()) {
             return Ok(None);
         }
-        let mut attempt = Attempt { live: self, failed_at: Some(Instant::now()) };
+        let attempt = self.failed.attempt(Instant::now());
         let read = self.refresh_as_of(session, as_of).await;
-        attempt.failed_at = read.is_err().then(Instant::now);
-        drop(attempt);
+        attempt.ended(read.is_err().then(Instant::now));
         match read {
             Ok(fresh) => Ok(Some(fresh)),
             Err(StoreError::NotApplied(fault)) => {
@@ -298,28 +296,8 @@ impl PoliciesInForce {
         }
     }
 
-    /// Logs once a minute, and whenever their number changes, that policies cannot be read.
     fn alert(&self, policies: &Policies) {
-        let count = policies.unreadable().count();
-        let mut alerted = self.alerted.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_logged = alerted.is_some_and(|(at, of)| of == count && at.elapsed() < ALERT_EVERY);
-        if was_logged || (count == 0 && alerted.is_none()) {
-            return;
-        }
-        *alerted = Some((Instant::now(), count)).filter(|_| count > 0);
-        let Some(one) = policies.unreadable().min_by_key(|one| one.consumer) else {
-            tracing::info!("all stored policies can be read again");
-            return;
-        };
-        let problem: String = one.problem.chars().take(PROBLEM_CHARS_MAX).collect();
-        tracing::error!(
-            consumers = count,
-            first = one.consumer,
-            version = one.version,
-            problem,
-            "stored policies cannot be read by this version: it grants, parks and purges nothing for these \
-             consumers; upgrade this server, or set policies that it can read"
-        );
+        self.alerts.lock().unwrap_or_else(PoisonError::into_inner).log(policies, Instant::now());
     }
 
     /// The current policies, and until when they are trusted.
@@ -347,38 +325,9 @@ impl PoliciesInForce {
     }
 }
 
-/// A batch's reading of the policies. If it is dropped early, it has failed.
-struct Attempt<'a> {
-    live: &'a PoliciesInForce,
-    failed_at: Option<Instant>,
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        *self.live.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = self.failed_at;
-    }
-}
-
 fn trusted_until(as_of: StoreTime, trusted_for: Duration) -> StoreTime {
     as_of + (Span::from_std(trusted_for) - STATEMENT_MAX)
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_policies_are_read_each_minute_and_after_a_change() {
-        let read = InForce { epoch: Some(7), ..InForce::unread(Policies::default()) };
-        let second = |second| read.read_at + Duration::from_secs(second);
-        let mut last = read.clone();
-        for (at, epoch, is_still) in
-            [(1, 7, true), (30, 8, false), (30, 7, true), (59, 7, true), (60, 7, false), (61, 7, false)]
-        {
-            let as_of = StoreTime(i64::try_from(at).unwrap());
-            let still = last.still(as_of, epoch, second(at));
-            assert_eq!(still.as_ref().map(|still| still.as_of), is_still.then_some(as_of), "second {at}");
-            last = still.unwrap_or(last);
-        }
-    }
-}
+mod tests;

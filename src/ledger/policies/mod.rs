@@ -1,5 +1,7 @@
 //! The policies of consumers: which are in force here, how an operator changes one, and which the purge uses.
 
+mod alerts;
+mod failed_readings;
 pub(super) mod holds;
 pub(super) mod in_force;
 mod older;

@@ -40,18 +40,23 @@ pub(crate) enum NotInForce {
 impl RunLookups {
     /// Whether a run may be looked up now. After `MayLook` the caller looks: no other caller does for a second.
     pub(crate) fn turn(&self, run: &Namespace) -> NotInForce {
+        self.turn_at(run, Instant::now())
+    }
+
+    fn turn_at(&self, run: &Namespace, now: Instant) -> NotInForce {
+        let is_recent = |last: &Looked| now.saturating_duration_since(last.at) < EVERY;
         let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = looked.get(run.consumer()).filter(|last| last.at.elapsed() < EVERY) {
+        if let Some(last) = looked.get(run.consumer()).filter(|last| is_recent(last)) {
             let past = last.past.as_deref() == Some(run.replay_run());
             return if past { NotInForce::Past } else { NotInForce::Unknown };
         }
         if looked.len() >= CONSUMERS_MAX {
-            looked.retain(|_, last| last.at.elapsed() < EVERY);
+            looked.retain(|_, last| is_recent(last));
         }
         if looked.len() >= CONSUMERS_MAX {
             return NotInForce::Unknown;
         }
-        looked.insert(run.consumer().into(), Looked { at: Instant::now(), past: None });
+        looked.insert(run.consumer().into(), Looked { at: now, past: None });
         NotInForce::MayLook
     }
 
@@ -85,25 +90,26 @@ mod tests {
     #[test]
     fn runs_are_looked_up_once_a_second_for_a_bounded_number_of_consumers() {
         let lookups = RunLookups::default();
-        let turn = |consumer: usize| lookups.turn(&Namespace::new(&format!("c{consumer}"), "r"));
-        for consumer in 0..CONSUMERS_MAX {
-            assert_eq!(turn(consumer), NotInForce::MayLook, "{consumer}");
-            assert_eq!(turn(consumer), NotInForce::Unknown, "looked up a moment ago: {consumer}");
-        }
-        assert_eq!(turn(CONSUMERS_MAX), NotInForce::Unknown, "no space");
-        let last = |consumer: usize, past: Option<&str>, age: Duration| {
-            let at = Instant::now().checked_sub(age).expect("the clock has run for as long");
-            let looked = Looked { at, past: past.map(Into::into) };
-            lookups.0.lock().expect("no panic").insert(format!("c{consumer}").into(), looked);
+        let start = Instant::now();
+        let turn_at = |consumer: usize, milliseconds: u64| {
+            let now = start + Duration::from_millis(milliseconds);
+            lookups.turn_at(&Namespace::new(&format!("c{consumer}"), "r"), now)
         };
-        last(7, Some("r"), Duration::ZERO);
-        assert_eq!(turn(7), NotInForce::Past);
-        last(7, Some("another"), Duration::ZERO);
-        assert_eq!(turn(7), NotInForce::Unknown);
-        // Looks that are older than a second make space.
-        last(7, Some("r"), EVERY);
-        assert_eq!(turn(CONSUMERS_MAX), NotInForce::MayLook);
-        assert_eq!(turn(CONSUMERS_MAX + 1), NotInForce::Unknown, "no space again");
-        assert!(lookups.0.lock().expect("no panic").len() <= CONSUMERS_MAX);
+        for consumer in 0..CONSUMERS_MAX {
+            assert_eq!(turn_at(consumer, 0), NotInForce::MayLook, "{consumer}");
+            assert_eq!(turn_at(consumer, 0), NotInForce::Unknown, "looked up a moment ago: {consumer}");
+        }
+        assert_eq!(turn_at(CONSUMERS_MAX, 999), NotInForce::Unknown, "no space");
+        assert_eq!(turn_at(7, 999), NotInForce::Unknown);
+        assert_eq!(turn_at(7, 1_000), NotInForce::MayLook);
+        for (past, expected) in [("r", NotInForce::Past), ("another", NotInForce::Unknown)] {
+            lookups.0.lock().expect("no panic").get_mut("c7").expect("it was looked up").past =
+                Some(past.into());
+            assert_eq!(turn_at(7, 1_999), expected);
+        }
+        // Looks that are a second old make space: all but the one of consumer 7.
+        assert_eq!(turn_at(CONSUMERS_MAX, 1_999), NotInForce::MayLook);
+        assert_eq!(lookups.0.lock().expect("no panic").len(), 2);
+        assert_eq!(turn_at(7, 2_000), NotInForce::MayLook);
     }
 }

@@ -207,9 +207,8 @@ impl Policies {
             raise(name, policy);
         }
         // A consumer whose policy was deleted keeps its floor.
-        let lost = floors.iter().filter(|(name, floor)| {
-            **floor > default_floor && !self.own.contains_key(**name) && **name != DEFAULT
-        });
+        let lost =
+            floors.iter().filter(|(name, floor)| **floor > default_floor && !self.own.contains_key(**name));
         let raised = |name: &str| {
             let mut policy = Arc::clone(&self.default);
             raise(name, &mut policy);
@@ -307,6 +306,24 @@ mod tests {
         Hold { prefix: prefix.to_owned(), created_at: StoreTime(1), actor: "a".into(), reason: "r".into() }
     }
 
+    fn floor(consumer: &str, window_floor: i64) -> EffectiveRetention {
+        EffectiveRetention { window_floor: StoreTime(window_floor), ..EffectiveRetention::nothing(consumer) }
+    }
+
+    /// Only a consumer without a policy, and above the floor of all, has a policy for its floor.
+    #[test]
+    fn floors_raise_every_policy_and_add_the_fewest() {
+        let own = BTreeMap::from([("own".to_owned(), Policy::default())]);
+        let floors =
+            [floor(DEFAULT, 5), floor("own", 9), floor("low", 4), floor("same", 5), floor("high", 7)];
+        let policies = Policies::new(Policy::default(), own).with_floors(&floors);
+        for (consumer, expected) in [("own", 9), ("low", 5), ("same", 5), ("high", 7), ("none", 5)] {
+            assert_eq!(policies.of(consumer).window_floor, StoreTime(expected), "{consumer}");
+        }
+        let added: Vec<&String> = policies.floors.keys().collect();
+        assert_eq!(added, ["high"]);
+    }
+
     /// A hold covers a consumer wherever its policy comes from.
     #[test]
     fn hold_covers_every_consumer_with_its_prefix() {
@@ -319,8 +336,7 @@ mod tests {
             actor: "a".into(),
             reason: "r".into(),
         };
-        let floor =
-            EffectiveRetention { window_floor: StoreTime(7), ..EffectiveRetention::nothing("p-floor") };
+        let floor = floor("p-floor", 7);
         let run = ReplayRun {
             consumer: "p-run".into(),
             name: "rebuild".into(),

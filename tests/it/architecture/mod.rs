@@ -53,7 +53,9 @@ fn what_is_inside_a_room_stays_there() {
         ("src/cli", &["sqlx"]),
     ];
     for (folder, forbidden) in rows {
-        for (path, text) in files(folder) {
+        // Tests of a room may have a real store.
+        let product = files(folder).into_iter().filter(|(path, _)| !path.ends_with("tests.rs"));
+        for (path, text) in product {
             for word in *forbidden {
                 assert!(!code(&text).contains(word), "{} must not use {word}", path.display());
             }
