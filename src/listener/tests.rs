@@ -26,7 +26,7 @@ fn certified() -> (Trust, TlsConnector) {
     (Trust { tls: Some(Arc::new(tls)), ..Trust::default() }, TlsConnector::from(Arc::new(client)))
 }
 
-/// It may wait for hours, after which the certificate that was in force when it was accepted may have expired.
+/// A connection may wait for hours, after which the certificate that was in force when it was accepted may have expired.
 #[tokio::test]
 async fn connection_that_waited_for_a_permit_has_the_tls_in_force() {
     let ((old, _), (new, client)) = (certified(), certified());

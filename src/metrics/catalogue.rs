@@ -97,8 +97,9 @@ pub(super) const REFUSALS: Family = counter(
     "idempotency_ledger_refusals_total",
     &["reason"],
     "Claims, settlements and look-ups that the ledger refused, alone or in a batch, by the reason of the error; and of all calls, \
-     operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED, and those that are served by gRPC \
-     alone and came by HTTP: UNIMPLEMENTED. Each item of a BatchClaim that found no room in the queue counts. Calls that are \
+     operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED; those beyond a limit of their \
+     principal, connection or server: QUOTA_EXCEEDED, OVERLOADED; and those over HTTP that stream or are compressed: \
+     UNIMPLEMENTED. Each item of a BatchClaim that found no room in the queue counts. Calls that are \
      refused as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
 );
 pub(super) const CORRECTED: Family = counter(

@@ -18,6 +18,13 @@ use crate::common::misleading::visible;
 /// The number of a consumer's event types that have their own series.
 const EVENT_TYPES_MAX: usize = 20;
 
+type EventTypes = HashMap<Box<str>, Arc<EventType>>;
+
+/// Whether no further event type has its own series.
+fn is_full(known: &EventTypes) -> bool {
+    known.len() - usize::from(known.contains_key(OTHER)) >= EVENT_TYPES_MAX
+}
+
 /// The series of one consumer.
 pub(super) struct Consumer {
     pub(super) name: Box<str>,
@@ -33,7 +40,7 @@ pub(super) struct Consumer {
     pub(super) lookups: OnceLock<Vec<IntCounter>>,
     /// Of messages without an event type.
     untyped: Arc<EventType>,
-    event_types: RwLock<HashMap<Box<str>, Arc<EventType>>>,
+    event_types: RwLock<EventTypes>,
     /// Counts the values that do not fit the cardinality limit. `None` in the shared series of the others.
     others: Option<Arc<EventType>>,
     seen: Seen,
@@ -147,18 +154,8 @@ impl Consumer {
             return known;
         }
         let (needs, named) = (EventType::needs(&self.name, event_type), self.named());
-        let is_full = |known: &HashMap<Box<str>, Arc<EventType>>| {
-            known.len() - usize::from(known.contains_key(OTHER)) >= EVENT_TYPES_MAX
-        };
-        // With many event types beyond the limit, each answer takes this path: it must not make other answers
-        // wait for the write lock.
-        let other = {
-            let known = self.event_types.read().unwrap_or_else(PoisonError::into_inner);
-            let full = is_full(&known) || !limit.has(needs, named);
-            known.get(OTHER).filter(|_| full).cloned()
-        };
-        if let Some(other) = other {
-            return other;
+        if let Some(others) = self.others_if_none_fits(limit, needs, named) {
+            return others;
         }
         let mut known = self.event_types.write().unwrap_or_else(PoisonError::into_inner);
         let is_there = known.contains_key(event_type);
@@ -174,6 +171,19 @@ impl Consumer {
             }
             Err(_) => self.untyped(),
         }
+    }
+
+    /// The series of the others, if they exist and no further event type fits. With many event types beyond the limit each
+    /// answer takes this path: it must not make other answers wait for the write lock.
+    fn others_if_none_fits(
+        &self,
+        limit: &CardinalityLimit,
+        needs: SeriesCost,
+        named: NamedBy,
+    ) -> Option<Arc<EventType>> {
+        let known = self.event_types.read().unwrap_or_else(PoisonError::into_inner);
+        let fits = !is_full(&known) && limit.has(needs, named);
+        known.get(OTHER).filter(|_| !fits).cloned()
     }
 
     /// Whether these series are still its own, that is, were not removed.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) struct Seen(AtomicU32);
 
 impl Seen {
-    /// A call that read an older minute may come later: the newest minute stays.
+    /// A call that read an older minute may be counted later: the newest minute stays.
     pub(super) fn now(&self, minute: u32) {
         if self.0.load(Ordering::Relaxed) < minute {
             self.0.fetch_max(minute, Ordering::Relaxed);

@@ -277,11 +277,15 @@ mod tests {
             first.append(second);
             assert!(rows.enqueue(first).is_none());
             let still = [key(1).hash()];
+            let hour = Duration::from_hours(1);
+            for waiting in &mut rows.rows().waiting {
+                waiting.until = waiting.until.map(|until| until + hour);
+            }
             let (free, late) = rows.checked(Some(&still));
             assert_eq!((free.len(), late.len()), (0, 0), "{comes_first} is first: both wait");
             for waiting in &mut rows.rows().waiting {
-                waiting.until =
-                    waiting.until.map(|until| until.checked_sub(BATCH_WAIT).expect("a later instant"));
+                let before = |until: Instant| until.checked_sub(hour + BATCH_WAIT);
+                waiting.until = waiting.until.map(|until| before(until).expect("a later instant"));
             }
             let (free, late) = rows.checked(Some(&still));
             let is_item = |request: &Request| !request.to.is_alone();
