@@ -3242,9 +3242,9 @@ MUTANTS = [
         ("src/store/postgres/replays.rs", "level = greatest(level, $2)\n",
          "level = $2\n"),
     ]),
-    Mutant("BT32", "a broken import continues after rows that were held back", "cli::import::send", [
-        ("src/cli/import/send.rs", "self.after = Some(chunk.after);",
-         "self.after = chunk.lines.iter().max().map(|line| line + 1);"),
+    Mutant("BT32", "a broken import continues after rows that were held back", "cli::import::sending", [
+        ("src/cli/import/sending.rs", "chunk.as_ref().map(|chunk| chunk.after)",
+         "chunk.as_ref().and_then(|chunk| chunk.lines.iter().max().map(|line| line + 1))"),
     ]),
     Mutant("BT33", "the purge's last error has the instant of an earlier error", "ledger::upkeep::purge_report", [
         ("src/ledger/upkeep/purge_report.rs", "        self.error = Some((problem, now));\n        self.error_at = None;\n",
@@ -3346,7 +3346,7 @@ MUTANTS = [
         ("src/cli/entries/bulk.rs", "    // From here on entries may have been changed.\n    tally.begun = true;\n    let mut reports = request.begin(admin).await?;",
          "    let mut reports = request.begin(admin).await?;\n    // From here on entries may have been changed.\n    tally.begun = true;"),
     ]),
-    Mutant("BT59", "columns that later pages leave out are not named", "cli::entries", [
+    Mutant("BT59", "a page that leaves out nothing silences the note of later pages", "cli::entries", [
         ("src/cli/table/mod.rs", "        if !note.is_empty() && !NAMED.swap(true, Ordering::Relaxed) {",
          "        if !NAMED.swap(true, Ordering::Relaxed) && !note.is_empty() {"),
     ]),
@@ -3354,7 +3354,7 @@ MUTANTS = [
         ("src/metrics/consumers.rs", "        event_type.see(minute);\n        self.count_later(&consumer, &event_type, Later::Stored);",
          "        self.count_later(&consumer, &event_type, Later::Stored);"),
     ]),
-    Mutant("BT61", "series of stored messages are not given back", "metrics::tests::by_type", [
+    Mutant("BT61", "forgotten series of stored messages keep their charge", "metrics::tests::by_type", [
         ("src/metrics/event_type.rs", "            drop(families.stored.remove_label_values(&[consumer, name]));\n            needs = needs.and(self.stored_needs());",
          "            drop(families.stored.remove_label_values(&[consumer, name]));"),
     ]),
@@ -3362,9 +3362,9 @@ MUTANTS = [
         ("src/ledger/operators/import.rs", "before.map_err(StoreError::nothing_sent)?.iter().any(|digest| *digest != Some(order.digest))",
          "before.map_err(StoreError::nothing_sent)?.first().is_some_and(|digest| *digest != Some(order.digest))"),
     ]),
-    Mutant("BT63", "only the calls for the first reconciled key are woken", "waiting::without_claim", [
-        ("src/ledger/operators/reconcile.rs", "        for key in &keys {\n            inner",
-         "        for key in keys.iter().take(1) {\n            inner"),
+    Mutant("BT63", "only the calls for the first changed key are woken", "waiting::without_claim", [
+        ("src/ledger/changes.rs", "        for key in &self.keys {\n",
+         "        for key in self.keys.iter().take(1) {\n"),
     ]),
     Mutant("BT64", "failures of counts are counted over the life of the server", "ledger::operators::count_entries", [
         ("src/ledger/operators/count_entries.rs", "has_policy);\n            0\n",
@@ -3410,8 +3410,8 @@ MUTANTS = [
         ("src/ledger/operators/open_entries.rs", "            is_sample |= !rows.is_empty();",
          "            is_sample = true;"),
     ]),
-    Mutant("BT75", "a server that owes nothing is silent", "cli::import::send::tests", [
-        ("src/cli/import/send.rs", "(self.ended || !self.sent.is_empty()).then_some(now);",
+    Mutant("BT75", "a server that owes nothing counts as silent", "cli::import::sending::tests", [
+        ("src/cli/import/sending.rs", "(self.ended || !self.sent.is_empty()).then_some(now);",
          "Some(now);"),
     ]),
     Mutant("BT76", "an empty result next to another one is refused", "cli::import::row::tests", [
@@ -3429,5 +3429,44 @@ MUTANTS = [
     Mutant("BT79", "a call that read an older minute sets back when its series were last counted", "metrics::seen", [
         ("src/metrics/seen.rs", "if self.0.load(Ordering::Relaxed) < minute {\n            self.0.fetch_max(minute,",
          "if self.0.load(Ordering::Relaxed) != minute {\n            self.0.store(minute,"),
+    ]),
+    Mutant("BT80", "an import from a pipe that pauses for a minute is ended", "cli::import::send::tests", [
+        ("src/cli/import/send.rs", "tokio::time::Instant::now() + keep_open_every;",
+         "tokio::time::Instant::now() + 60 * keep_open_every.max(SILENCE_MAX);"),
+    ]),
+    Mutant("BT81", "a message without rows hides the line to continue from", "cli::import::sending::tests", [
+        ("src/cli/import/sending.rs", "self.after = chunk.as_ref().map(|chunk| chunk.after).or(self.after);",
+         "self.after = chunk.as_ref().map(|chunk| chunk.after);"),
+    ]),
+    Mutant("BT82", "a change that outlives its call wakes no call", "waiting::without_claim", [
+        ("src/ledger/operators/reconcile.rs", "let asked = (work, inner.changes.report_at_end(keys));",
+         "let _report = inner.changes.report_at_end(keys);\n        let asked = (work, ());"),
+    ]),
+    Mutant("BT83", "each batch reads the policies again after a failure", "ledger::policies::in_force", [
+        ("src/ledger/policies/in_force.rs", "if self.failed.are_recent(Instant::now()) {",
+         "if self.failed.are_recent(Instant::now()) && self.window_required {"),
+    ]),
+    Mutant("BT84", "a reading that was dropped counts as read", "ledger::policies::failed_readings", [
+        ("src/ledger/policies/failed_readings.rs", "Attempt { failed: self, failed_at: Some(now) }",
+         "Attempt { failed: self, failed_at: Some(now).filter(|_| self.are_recent(now)) }"),
+    ]),
+    Mutant("BT85", "the log never reports policies that this version cannot read", "ledger::policies::in_force", [
+        ("src/ledger/policies/in_force.rs", ".log(policies, Instant::now());",
+         ".log(&self.file, policies.unreadable().fold(Instant::now(), |now, _| now));"),
+    ]),
+    Mutant("BT86", "unreadable policies are reported with each look", "ledger::policies::alerts", [
+        ("src/ledger/policies/alerts.rs", "now.saturating_duration_since(at) >= EVERY",
+         "now.saturating_duration_since(at) <= EVERY"),
+    ]),
+    Mutant("BT87", "a deleted policy whose floor is that of all takes memory", "ledger::policies::table", [
+        ("src/ledger/policies/table.rs", "**floor > default_floor && !self.own",
+         "**floor >= default_floor && !self.own"),
+    ]),
+    Mutant("BT88", "an id of a hold is one of all prefixes", "holds::", [
+        ("src/ledger/policies/holds.rs", 'format!("{}*", self.prefix)', '"*".to_owned()'),
+    ]),
+    Mutant("BT89", "an unknown run is looked up again too early", "ledger::policies::run_lookups", [
+        ("src/ledger/policies/run_lookups.rs", "now.saturating_duration_since(last.at) < EVERY;",
+         "now.saturating_duration_since(last.at) < EVERY / 2;"),
     ]),
 ]
