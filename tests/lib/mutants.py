@@ -3243,8 +3243,8 @@ MUTANTS = [
          "level = $2\n"),
     ]),
     Mutant("BT32", "a broken import continues after rows that were held back", "cli::import::sending", [
-        ("src/cli/import/sending.rs", "chunk.as_ref().map(|chunk| chunk.after)",
-         "chunk.as_ref().and_then(|chunk| chunk.lines.iter().max().map(|line| line + 1))"),
+        ("src/cli/import/sending.rs", "message.chunk().map(|chunk| chunk.after)",
+         "message.chunk().and_then(|chunk| chunk.lines.iter().max().map(|line| line + 1))"),
     ]),
     Mutant("BT33", "the purge's last error has the instant of an earlier error", "ledger::upkeep::purge_report", [
         ("src/ledger/upkeep/purge_report.rs", "        self.error = Some((problem, now));\n        self.error_at = None;\n",
@@ -3435,8 +3435,8 @@ MUTANTS = [
          "tokio::time::Instant::now() + 60 * keep_open_every.max(SILENCE_MAX);"),
     ]),
     Mutant("BT81", "a message without rows hides the line to continue from", "cli::import::sending::tests", [
-        ("src/cli/import/sending.rs", "self.after = chunk.as_ref().map(|chunk| chunk.after).or(self.after);",
-         "self.after = chunk.as_ref().map(|chunk| chunk.after);"),
+        ("src/cli/import/sending.rs", "self.after = message.chunk().map(|chunk| chunk.after).or(self.after);",
+         "self.after = message.chunk().map(|chunk| chunk.after);"),
     ]),
     Mutant("BT82", "a change that outlives its call wakes no call", "waiting::without_claim", [
         ("src/ledger/operators/reconcile.rs", "let asked = (work, inner.changes.report_at_end(keys));",

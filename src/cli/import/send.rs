@@ -9,7 +9,7 @@ use tokio::time::{timeout, timeout_at};
 use tonic::Status;
 
 use super::chunk::{Chunk, Found};
-use super::sending::{SILENCE_MAX, Sending};
+use super::sending::{SILENCE_MAX, Sending, Sent};
 use crate::cli::client::Client;
 use crate::cli::problem::{Exit, Problem, rejected};
 use crate::cli::progress::OperationProgress;
@@ -167,10 +167,10 @@ pub(super) async fn send(
                 return if left == 0 { Ok(()) } else { Err(Problem::new(Exit::Unavailable, ended)) };
             };
             places.add_permits(1);
-            let Some(chunk) = lock(&both).answered(Instant::now()) else {
+            let Some(message) = lock(&both).answered(Instant::now()) else {
                 return Err(Problem::failed("the server answered what was not sent"));
             };
-            let Some(Chunk { lines, position, .. }) = chunk else { continue };
+            let Sent::Rows(Chunk { lines, position, .. }) = message else { continue };
             tally.rows += lines.len() as u64;
             tally.stored += answer.stored;
             tally.already += answer.already_completed;
@@ -241,7 +241,7 @@ fn requests(
         loop {
             let Ok(found) = timeout_at(keep_open_at, finds.recv()).await else {
                 places.acquire().await.ok()?.forget();
-                lock(&both).sends(None, Instant::now());
+                lock(&both).sends(Sent::KeepsOpen, Instant::now());
                 return Some((make(Vec::new()), (finds, both, places, make)));
             };
             match found {
@@ -258,7 +258,7 @@ fn requests(
                     // The permit is returned with the answer.
                     places.acquire().await.ok()?.forget();
                     let request = make(std::mem::take(&mut chunk.entries));
-                    lock(&both).sends(Some(chunk), Instant::now());
+                    lock(&both).sends(Sent::Rows(chunk), Instant::now());
                     return Some((request, (finds, both, places, make)));
                 }
             }

@@ -8,11 +8,28 @@ use super::chunk::Chunk;
 /// A server that owes an answer for this long will not send it.
 pub(super) const SILENCE_MAX: Duration = Duration::from_mins(2);
 
+/// A message in flight.
+pub(super) enum Sent {
+    /// Rows, without their entries.
+    Rows(Chunk),
+    /// A message without rows, which keeps the stream open.
+    KeepsOpen,
+}
+
+impl Sent {
+    fn chunk(&self) -> Option<&Chunk> {
+        match self {
+            Sent::Rows(chunk) => Some(chunk),
+            Sent::KeepsOpen => None,
+        }
+    }
+}
+
 /// What the sender and the receiver share.
 #[derive(Default)]
 pub(super) struct Sending {
-    /// The messages in flight, without their entries; `None` is a message without rows, which keeps the stream open.
-    pub(super) sent: VecDeque<Option<Chunk>>,
+    /// The messages in flight.
+    pub(super) sent: VecDeque<Sent>,
     /// The first line that is in none of the answered messages.
     after: Option<u64>,
     pub(super) bad: Vec<(u64, String)>,
@@ -24,8 +41,8 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    pub(super) fn sends(&mut self, chunk: Option<Chunk>, now: Instant) {
-        self.sent.push_back(chunk);
+    pub(super) fn sends(&mut self, message: Sent, now: Instant) {
+        self.sent.push_back(message);
         self.owes_since.get_or_insert(now);
     }
 
@@ -35,11 +52,11 @@ impl Sending {
     }
 
     /// Removes the oldest message in flight: the next answer is about it. `None` if no message is in flight.
-    pub(super) fn answered(&mut self, now: Instant) -> Option<Option<Chunk>> {
-        let chunk = self.sent.pop_front()?;
-        self.after = chunk.as_ref().map(|chunk| chunk.after).or(self.after);
+    pub(super) fn answered(&mut self, now: Instant) -> Option<Sent> {
+        let message = self.sent.pop_front()?;
+        self.after = message.chunk().map(|chunk| chunk.after).or(self.after);
         self.owes_since = (self.ended || !self.sent.is_empty()).then_some(now);
-        Some(chunk)
+        Some(message)
     }
 
     /// For how long the server may still be silent.
@@ -51,7 +68,7 @@ impl Sending {
     /// The line to continue from: any row from there on may not be stored, including a row that was held back while later rows were
     /// sent. `None` if no message was sent.
     pub(super) fn next_line(&self) -> Option<u64> {
-        self.sent.iter().flatten().next().map(|chunk| chunk.begin).or(self.after)
+        self.sent.iter().find_map(Sent::chunk).map(|chunk| chunk.begin).or(self.after)
     }
 }
 
@@ -67,17 +84,17 @@ mod tests {
         let chunks = chunks.map(|(lines, begin, after)| Chunk { lines, begin, after, ..Chunk::default() });
         assert_eq!(sending.next_line(), None);
         let [first, second] = chunks;
-        sending.sends(None, now);
+        sending.sends(Sent::KeepsOpen, now);
         assert_eq!(sending.next_line(), None, "no row is sent");
-        sending.sends(Some(first), now);
+        sending.sends(Sent::Rows(first), now);
         assert_eq!(sending.next_line(), Some(1));
-        assert!(sending.answered(now).is_some_and(|chunk| chunk.is_none()));
+        assert!(matches!(sending.answered(now), Some(Sent::KeepsOpen)));
         assert_eq!(sending.next_line(), Some(1));
-        assert!(sending.answered(now).is_some_and(|chunk| chunk.is_some()));
+        assert!(matches!(sending.answered(now), Some(Sent::Rows(_))));
         assert_eq!(sending.next_line(), Some(2), "nothing is under way");
-        sending.sends(None, now);
+        sending.sends(Sent::KeepsOpen, now);
         assert_eq!(sending.next_line(), Some(2), "only a message without rows is under way");
-        sending.sends(Some(second), now);
+        sending.sends(Sent::Rows(second), now);
         assert_eq!(sending.next_line(), Some(2));
         assert!(sending.answered(now).is_some() && sending.answered(now).is_some());
         assert!(sending.answered(now).is_none());
@@ -112,7 +129,7 @@ mod tests {
             let at = |seconds| began + Duration::from_secs(seconds);
             for (seconds, is) in steps {
                 match is {
-                    Sent => sending.sends(Some(Chunk::default()), at(*seconds)),
+                    Sent => sending.sends(super::Sent::Rows(Chunk::default()), at(*seconds)),
                     Answered => drop(sending.answered(at(*seconds))),
                     Ended => sending.ends(None, at(*seconds)),
                 }

@@ -24,8 +24,8 @@ fn all_policies_are_read_each_minute_and_after_a_change() {
 /// Policies that were read long ago, of a store in memory.
 async fn of_a_store() -> (PoliciesInForce, Box<dyn Session>) {
     let store = SqliteStore::in_memory(Arc::new(SystemClock));
-    store.migrate().await.unwrap();
-    let session = store.open(Purpose::Claims).await.unwrap();
+    store.migrate().await.expect("a schema");
+    let session = store.open(Purpose::Claims).await.expect("a session");
     let read = InForce::unread(Policies::default());
     (PoliciesInForce::new(Policies::default(), read, TRUSTED_FOR, false), session)
 }
