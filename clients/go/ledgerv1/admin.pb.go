@@ -3882,7 +3882,8 @@ type ImportEntriesRequest struct {
 	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Why, for the audit: 1 to 1,024 bytes. Required.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The entries; at most 1,000, each key once.
+	// The entries; at most 1,000, each key once. A message without entries stores nothing, and keeps the stream open: the
+	// server ends an import for which no message came for a minute.
 	Entries       []*ImportedEntry `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
