@@ -3469,4 +3469,8 @@ MUTANTS = [
         ("src/ledger/policies/run_lookups.rs", "now.saturating_duration_since(last.at) < EVERY;",
          "now.saturating_duration_since(last.at) < EVERY / 2;"),
     ]),
+    Mutant("BT90", "at a terminal a command gets the signals of its keys twice", "cli::once::command", [
+        ("src/cli/once/command.rs", "own_group || ![Signal::INT",
+         "own_group || [Signal::INT"),
+    ]),
 ]

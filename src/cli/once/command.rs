@@ -90,10 +90,9 @@ impl Running {
         let _gone = if self.own_group { kill_process_group(pid, number) } else { kill_process(pid, number) };
     }
 
-    /// Passes on a signal of this process. The terminal has already sent the signals of its keys to the whole
-    /// group.
+    /// Passes on a signal of this process, if the command does not have it already.
     pub(super) fn pass_on(&self, number: Signal) {
-        if self.own_group || ![Signal::INT, Signal::QUIT].contains(&number) {
+        if is_passed_on(self.own_group, number) {
             self.signal(number);
         }
     }
@@ -110,6 +109,12 @@ impl Running {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         (ended, std::mem::take(&mut *output))
     }
+}
+
+/// Whether the command gets a signal from this process only. A command without its own group is at a terminal, which sends the signals
+/// of its keys to the whole group.
+fn is_passed_on(own_group: bool, number: Signal) -> bool {
+    own_group || ![Signal::INT, Signal::QUIT].contains(&number)
 }
 
 fn pid(child: &Child) -> Option<Pid> {
@@ -141,5 +146,20 @@ fn copy(mut from: ChildStdout, kept: &Mutex<CommandOutput>, head_max: usize) {
             kept.head.extend_from_slice(&bytes[..room]);
         }
         is_read = is_read && write_all(&mut io::stdout().lock(), &mut &*bytes).is_ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_of_the_terminals_keys_are_not_sent_twice() {
+        for (number, at_a_terminal) in
+            [(Signal::HUP, true), (Signal::INT, false), (Signal::QUIT, false), (Signal::TERM, true)]
+        {
+            assert!(is_passed_on(true, number), "{number:?}");
+            assert_eq!(is_passed_on(false, number), at_a_terminal, "{number:?}");
+        }
     }
 }
