@@ -3473,4 +3473,8 @@ MUTANTS = [
         ("src/cli/once/command.rs", "own_group || ![Signal::INT",
          "own_group || [Signal::INT"),
     ]),
+    Mutant("BT91", "a bulk change without doubtful effects reports its counts twice", "cli::bulk", [
+        ("src/cli/entries/bulk.rs", "tally.doubtful > 0 && output.json()",
+         "tally.doubtful > 0 || output.json()"),
+    ]),
 ]
