@@ -30,8 +30,8 @@ async fn many_entries_are_redriven(kind: Kind) {
     }
     let dry = ask(&server, &[&MANY[..], &["--dry-run"]].concat()).await;
     let dry = dry.is(0, "dry run: 3 would be redriven, 0 refused\n");
-    let told = ask(&server, &[&MANY[..], &["--dry-run", "--json"]].concat()).await.json();
-    assert!(told.iter().all(|one| one["dryRun"] == true), "{told:?}");
+    let answer = ask(&server, &[&MANY[..], &["--dry-run", "--json"]].concat()).await.json();
+    assert!(answer.iter().all(|one| one["dryRun"] == true), "{answer:?}");
     assert!(dry.err.starts_with("operation id: "), "{dry:?}");
     assert_eq!(state(&server, "1").await, EntryState::Parked);
     let some = ask(&server, &[&MANY[..], &["--yes", "--max", "2", "--operation-id", "o1"]].concat()).await;
@@ -40,13 +40,13 @@ async fn many_entries_are_redriven(kind: Kind) {
     let next = some.err.strip_prefix(reached).unwrap_or_else(|| panic!("{some:?}"));
     assert!(next.starts_with("next: have the messages delivered again"), "{some:?}");
     assert!(!dry.err.contains("next: "), "{dry:?}");
-    let told = ask(&server, &[&MANY[..], &["--yes", "--json", "--rate", "1000"]].concat()).await;
-    assert!(!told.err.contains("redriven"), "no effect is in doubt: {told:?}");
-    let told = told.json();
-    let outcomes = told.iter().flat_map(|one| one["outcomes"].as_array().cloned().unwrap_or_default());
+    let answer = ask(&server, &[&MANY[..], &["--yes", "--json", "--rate", "1000"]].concat()).await;
+    assert!(!answer.err.contains("redriven"), "no effect is in doubt: {answer:?}");
+    let answer = answer.json();
+    let outcomes = answer.iter().flat_map(|one| one["outcomes"].as_array().cloned().unwrap_or_default());
     let ids: Vec<String> = outcomes.map(|one| one["key"]["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(ids.len(), 1, "two were redriven before");
-    assert_eq!(told.last().unwrap()["finished"], true);
+    assert_eq!(answer.last().unwrap()["finished"], true);
     let none = ask(&server, &[&MANY[..], &["--yes"]].concat()).await.is(0, "0 redriven, 0 refused\n");
     assert!(!none.err.contains("knows no consumer"), "{none:?}");
     let nobody = ["entries", "redrive", "--consumer", "nobody", "--state", "PARKED", "--reason", "r", "-y"];
