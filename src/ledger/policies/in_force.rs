@@ -296,6 +296,7 @@ impl PoliciesInForce {
         }
     }
 
+    /// Logs the policies that cannot be read, as often as [`Alerts`] allows.
     fn alert(&self, policies: &Policies) {
         self.alerts.lock().unwrap_or_else(PoisonError::into_inner).log(policies, Instant::now());
     }
