@@ -32,5 +32,6 @@ MEASUREMENTS = {
         "records": 3.1,
         "bytes": 340,  # wanted 350; measured 335.4 to 335.5: a column more, of eight bytes, is noticed here
     }),
-    "repeats": ("repeat of a completed key", {"statements": 0.07, "records": 0, "bytes": 0}),
+    "repeats_in_flight": ("repeat of a completed key, 256 in flight", {"statements": 0.07}),
+    "repeats": ("repeat of a completed key", {"records": 0, "bytes": 0}),
 }

@@ -100,20 +100,20 @@ class Counter:
             time.sleep(0.05)
         return [int(word) for word in logged.split("|")[1:]]
 
-    def bench(self, address):
-        """Claims with 256 in flight until there are enough rows; how many items that were. `bench` takes little of the machine:
+    def bench(self, address, workload, answered):
+        """Claims with 256 in flight until there are enough items; how many items that were. `bench` takes little of the machine:
         with a client that is slower than the server, fewer calls would wait for a statement."""
         items, seconds = 0, 2
         while items < ROWS:
-            shown = programs.bench(self.binary, address, seconds, "--workload", "claim", "--in-flight", "256", "--connections", "4")
-            items += shown["created"]
+            shown = programs.bench(self.binary, address, seconds, "--workload", workload, "--in-flight", "256", "--connections", "4")
+            items += answered(shown)
             # All that is left: each run begins and ends with calls that are alone in their statements.
             seconds = min(60, max(0.5, 1.1 * (ROWS - items) / max(shown["perSecond"], 1)))
         return items
 
     def claims_in_flight(self):
         with self.served() as (calls, counts):
-            counts["items"] = self.bench(calls.address)
+            counts["items"] = self.bench(calls.address, "claim", lambda shown: shown["created"])
         return counts
 
     def claims_in_batches(self):
@@ -149,6 +149,12 @@ class Counter:
             if completed != REPEATED:
                 raise RuntimeError(f"of {REPEATED} completed messages {completed} were answered as completed")
             counts["items"] = REPEATED
+        return counts
+
+    def repeats_in_flight(self):
+        # The 40 statements that complete the 2,000 messages of a run are counted, too.
+        with self.served() as (calls, counts):
+            counts["items"] = self.bench(calls.address, "duplicates=100", lambda shown: shown["calls"]["Claim"]["answered"])
         return counts
 
     def stop(self):
