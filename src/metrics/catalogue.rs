@@ -98,9 +98,9 @@ pub(super) const REFUSALS: Family = counter(
     &["reason"],
     "Claims, settlements and look-ups that the ledger refused, alone or in a batch, by the reason of the error; and of all calls, \
      operators' included, those whose caller was refused: UNAUTHENTICATED, CONSUMER_NOT_ALLOWED; those beyond a limit of their \
-     principal, connection or server: QUOTA_EXCEEDED, OVERLOADED; and those over HTTP that stream or are compressed: \
-     UNIMPLEMENTED. Each item of a BatchClaim that found no room in the queue counts. Calls that are \
-     refused as a whole before (too large, too late, unreadable) are in grpc_server_handled_total.",
+     principal, connection or server: QUOTA_EXCEEDED, OVERLOADED; those whose headers are too large: TOO_LARGE; and those over \
+     HTTP that stream or are compressed: UNIMPLEMENTED. Each item of a BatchClaim that found no room in the queue counts. Calls \
+     whose body is refused as a whole (too large, too late, unreadable) are in grpc_server_handled_total alone.",
 );
 pub(super) const CORRECTED: Family = counter(
     "idempotency_ledger_corrected_fields_total",

@@ -3438,7 +3438,7 @@ MUTANTS = [
         ("src/cli/import/sending.rs", "self.after = message.chunk().map(|chunk| chunk.after).or(self.after);",
          "self.after = message.chunk().map(|chunk| chunk.after);"),
     ]),
-    Mutant("BT82", "a change that outlives its call wakes no call", "waiting::without_claim", [
+    Mutant("BT82", "a reconcile that outlives its call wakes no call", "waiting::without_claim", [
         ("src/ledger/operators/reconcile.rs", "let asked = (work, inner.changes.report_at_end(keys));",
          "let _report = inner.changes.report_at_end(keys);\n        let asked = (work, ());"),
     ]),
@@ -3476,5 +3476,19 @@ MUTANTS = [
     Mutant("BT91", "a bulk change without doubtful effects reports its counts twice", "cli::bulk", [
         ("src/cli/entries/bulk.rs", "tally.doubtful > 0 && output.json()",
          "tally.doubtful > 0 || output.json()"),
+    ]),
+    Mutant("BT92", "calls with headers that are too large are not counted", "edge::shape", [
+        ("src/rpc/edge/layer.rs", "            account.refused(&refused);\n            return Err(refused);",
+         "            return Err(refused);"),
+    ]),
+    Mutant("BT93", "an import that outlives its call wakes no call", "waiting::without_claim", [
+        ("src/ledger/operators/handle.rs", "let report = self.inner.changes.report_at_end(keys);",
+         "let _report = self.inner.changes.report_at_end(keys);"),
+        ("src/ledger/operators/handle.rs", "order, Sent::default(), report);", "order, Sent::default(), ());"),
+    ]),
+    Mutant("BT94", "a change of one entry that outlives its call wakes no call", "waiting::without_claim", [
+        ("src/ledger/operators/handle.rs", "let report = self.inner.changes.report_at_end(vec![order.key.clone()]);",
+         "let _report = self.inner.changes.report_at_end(vec![order.key.clone()]);"),
+        ("src/ledger/operators/handle.rs", "policies), order, report);", "policies), order, ());"),
     ]),
 ]

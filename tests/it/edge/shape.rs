@@ -53,6 +53,7 @@ async fn large_metadata_is_refused_with_a_status_and_its_neighbours_live() {
         let body = message(&claim("c", &bytes.to_string()));
         assert_eq!(answered(send.clone(), request, body).await, expected, "{bytes}");
     }
+    assert_eq!(server.metric("idempotency_ledger_refusals_total{reason=\"TOO_LARGE\"}"), Some(4.0));
     acquired(&server.client.claim(claim("c", "another connection")).await.unwrap().into_inner());
     server.stop().await;
 }
