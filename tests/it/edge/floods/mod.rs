@@ -28,6 +28,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 
+pub(super) use self::tenants::gauge;
 use super::Edge;
 use crate::harness::details::{acquired, claim, refusal};
 use crate::identity::by;

@@ -19,8 +19,8 @@ use crate::harness::postgres::free_port;
 /// How long clients may take to fill a server.
 const FULL_WITHIN: Duration = Duration::from_secs(20);
 
-/// What a metric without labels shows.
-pub(super) async fn gauge(observe: &str, name: &str) -> u64 {
+/// What a series shows.
+pub(in crate::edge) async fn gauge(observe: &str, name: &str) -> u64 {
     let mut stream = TcpStream::connect(observe).await.unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     let mut text = String::new();
