@@ -27,6 +27,7 @@ use super::must_stop::MustStop;
 use super::pooler::Pooler;
 use super::postgres;
 use super::reopened::sqlite_after_another;
+use super::scraped::nothing_is_in_use;
 pub(crate) use super::setup::Setup;
 
 /// The kinds of store.
@@ -275,7 +276,8 @@ impl Served {
         let served = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             let listeners = Listeners { public, admin, http: Some(http), admin_http, hosts: setup.hosts };
-            serve(listeners, serving, setup.guard, edge, Traces::off(), stopped).await.unwrap();
+            let drained = serve(listeners, serving, setup.guard, edge, Traces::off(), stopped).await.unwrap();
+            assert!(drained, "calls are under way at the end of the test");
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap();
         // Of no use where the server speaks TLS.
@@ -292,12 +294,6 @@ impl Served {
         }
     }
 
-    /// What a series of its metrics stands at.
-    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
-        let text = self.scraped();
-        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
-    }
-
     /// Drains, and ends.
     pub(crate) async fn stop(mut self) {
         self.must_stop.stops();
@@ -305,6 +301,7 @@ impl Served {
         drop(self.admin);
         drop(self.stop);
         self.served.await.unwrap();
+        nothing_is_in_use(&self.ledger);
     }
 }
 
@@ -321,10 +318,6 @@ impl TestServer {
     pub(crate) async fn on(at: TestStore, setup: Setup) -> TestServer {
         let served = Served::start(Arc::clone(&at.store), setup).await;
         TestServer { at, client: served.client.clone(), admin: served.admin.clone(), served }
-    }
-
-    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
-        self.served.metric(series)
     }
 
     pub(crate) async fn stop(self) -> TestStore {

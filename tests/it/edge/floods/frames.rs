@@ -72,7 +72,10 @@ async fn flood_of<I>(run: Run, connections: u64, parts: impl Fn() -> I, reads: b
 where
     I: Iterator<Item = Vec<u8>> + Send + 'static,
 {
-    let edge = Edge::start(&["--connections-max", "20000", "--connections-per-address-max", "20000"]).await;
+    let most = "20000";
+    // What was sent is carried out, also after its client has gone.
+    let settings = ["--connections-max", most, "--connections-per-address-max", most, "--drain-max", "10m"];
+    let edge = Edge::start(&settings).await;
     let healthy = Healthy::of(&edge);
     let all = async {
         let (mut ends, mut most, mut total) = (0, 0, 0);
@@ -155,7 +158,7 @@ async fn calls_that_are_taken_back_hold_up_nobody() {
         (0..100_u32).map(move |part| (0..20).flat_map(|number| pair(40 * part + 2 * number + 1)).collect())
     };
     let run = Run::new("floods", SMALL);
-    let connections = (run.size / 3).min(1_000);
+    let connections = (run.size / 10).min(1_000);
     let Flooded { run, total, beside, .. } = flood_of(run, connections, parts, true).await;
     assert_eq!(total / bytes, 2_000 * connections as usize, "all are sent");
     let what = format!("{} calls sent and taken back at once, on {connections} connections", total / bytes);
