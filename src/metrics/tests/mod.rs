@@ -1,6 +1,7 @@
 //! Counts are right, and bounded whatever clients do.
 
 mod by_type;
+mod ends;
 mod lookups;
 mod names;
 mod room;
