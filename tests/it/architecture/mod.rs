@@ -13,7 +13,8 @@ use idempotency_ledger::proto::ErrorReason;
 
 use self::graph::Graph;
 
-fn files(folder: &str) -> Vec<(PathBuf, String)> {
+/// The text files in a folder, with those in its folders.
+pub(crate) fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
     while let Some(folder) = folders.pop() {
@@ -31,7 +32,7 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
 }
 
 /// The code of a file, without its comments.
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -18,6 +18,7 @@ mod mesh;
 mod operator;
 mod overload;
 mod pauses;
+mod points;
 mod policies;
 mod policies_after;
 mod policies_judged;

@@ -19,7 +19,7 @@ use super::world::{KEPT, STEADY};
 use crate::proof::run::Run;
 
 /// After a store, before and after the commit of a handout, before an answer, and while a statement is carried out.
-const POINTS: [&str; 5] =
+pub(super) const POINTS: [&str; 5] =
     ["after_stored", "before_hand_out_commit", "before_handed_out", "before_answer", "after_send"];
 /// Maximum number of messages between two faults, and minimum number of faults.
 const MESSAGES_OF_A_FAULT: u64 = 200;
