@@ -3491,4 +3491,20 @@ MUTANTS = [
          "let _report = self.inner.changes.report_at_end(vec![order.key.clone()]);"),
         ("src/ledger/operators/handle.rs", "policies), order, report);", "policies), order, ());"),
     ]),
+    Mutant("BA6", "a call that has waited stays in the gauge", "waiting::bounds", [
+        ("src/metrics/waits.rs", "        self.waits.waiters.dec();\n", ""),
+    ]),
+    Mutant("BA7", "a call that was taken back keeps its account", "edge::resets", [
+        (CALL_ACCOUNT, "            self.connection.ended(number);\n", "            let _kept = number;\n"),
+    ]),
+    Mutant("EN1", "a stream that took more than its share counts as one that found the server full", "metrics::tests", [
+        ("src/metrics/limits.rs", "            Ended::Share => share.inc(),\n            Ended::Full => full.inc(),\n",
+         "            Ended::Share => full.inc(),\n            Ended::Full => share.inc(),\n"),
+    ]),
+    Mutant("EN2", "a message that is kept already counts as a new one", "metrics::tests", [
+        ("src/metrics/inbox.rs", "Ok(StoreVerdict::AlreadyStored { .. }) => 1,", "Ok(StoreVerdict::AlreadyStored { .. }) => 0,"),
+    ]),
+    Mutant("CP1", "a crash point is at none of the places that the proofs know", "proof::live::points", [
+        ("src/ledger/inbox/store.rs", 'crash::point("after_stored");', 'crash::point("after_stored");\n        crash::point("after_kept");'),
+    ]),
 ]
