@@ -127,9 +127,8 @@ KNOWN = {
     "Commands in a batch": [(mean("batch_commands"), [({}, 600 / 180)])],
     "Commands that wait": [(gauge("queue_commands", 'lane="claim"', 5, 6), [({"lane": "claim"}, 11)])],
     "99 % of commands wait less than": [(buckets("queue_wait_seconds", 'lane="claim"'), [({"lane": "claim"}, QUANTILE)])],
-    "Calls that wait": [
-        (gauge("waiters", first=5, second=6), [({}, 11)]),
-        (counter("wait_seconds_count", 'outcome="granted"'), [({"outcome": "granted"}, 3)])],
+    "Calls that wait": [(gauge("waiters", first=5, second=6), [({}, 11)])],
+    "Waits that ended": [(counter("wait_seconds_count", 'outcome="granted"'), [({"outcome": "granted"}, 3)])],
     "Sessions": [
         (gauge("store_sessions", first=2, second=3), [({}, 5)]),
         (gauge("store_sessions_wanted", first=2, second=3), [({}, 5)]),
