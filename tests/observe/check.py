@@ -14,6 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import alerts  # noqa: E402
+import board  # noqa: E402
 import edges  # noqa: E402
 import live  # noqa: E402
 import panels  # noqa: E402
@@ -73,6 +74,9 @@ def main():
     wrong, number, mistakes = panels.check()
     problems += wrong
     print(f"{number} queries of the dashboard show the known value of a known load; {mistakes} mistakes made in them")
+    wrong, mistakes = board.check(panels.shown())
+    problems += wrong
+    print(f"consumers, units, legends and variables of the dashboard were checked; {mistakes} mistakes made in them")
     where = re.fullmatch(r"(postgres\w*://[^@]*@)([^:/]+):(\d+)(/.*)", options.database_url)
     hop = DatabaseHop(where[2], int(where[3]))
     with Running() as running:
@@ -107,7 +111,7 @@ def main():
         until = live.asked(server, "time()")[1]
         wait_for("Prometheus has seen the load", lambda: float(live.asked(server, "time()")[1]) > float(until) + 2)
         problems += live.every_panel_shows_something(server)
-        print(f"{len(list(live.panels()))} queries of the dashboard were asked of a Prometheus")
+        print(f"{len(list(board.lines()))} queries of the dashboard were asked of a Prometheus")
         problems += live.names_of_clients_are_bounded(ledger, observed)
     for problem in problems:
         print(f"WRONG: {problem}", file=sys.stderr)

@@ -10,6 +10,8 @@ import urllib.request
 import uuid
 
 import alerts
+import board
+import catalogue
 import scrape
 from running import free_port, wait_for
 
@@ -78,14 +80,6 @@ def load(ledger):
             ledger.Complete(pb.CompleteRequest(key=message, token=token, event_type="order.paid"), timeout=5)
 
 
-def panels():
-    """(title, query) of the dashboard."""
-    board = json.loads((DASHBOARDS / "ledger.json").read_text())
-    for panel in board["panels"]:
-        for target in panel.get("targets", []):
-            yield panel["title"], target["expr"]
-
-
 def dashboard_is_current():
     spec = importlib.util.spec_from_file_location("ledger_dashboard", DASHBOARDS / "ledger.py")
     module = importlib.util.module_from_spec(spec)
@@ -97,10 +91,10 @@ def dashboard_is_current():
 
 def every_panel_shows_something(address):
     problems = []
-    for title, query in panels():
-        query = query.replace("$__rate_interval", "20s").replace("$consumer", ".*")
+    for line in board.lines():
+        query = line.query.replace("$__rate_interval", "20s").replace("$consumer", board.ALL)
         if not asked(address, query):
-            problems.append(f"the panel {title!r} shows nothing: {query}")
+            problems.append(f"the panel {line.title!r} shows nothing: {query}")
     return problems
 
 
@@ -111,15 +105,15 @@ def names_exist(of):
         labels.setdefault(re.sub(r"_(bucket|sum|count)$", "", name), {"instance", "job"}).update(label for label, _ in pairs)
     known = set().union(*labels.values())
     problems = []
-    queries = [(rule.get("alert", rule.get("record")), rule["expr"]) for rule in alerts.rules()] + list(panels())
+    queries = [(rule.get("alert", rule.get("record")), rule["expr"]) for rule in alerts.rules()]
+    queries += [(line.title, line.query) for line in board.lines()]
     for where, query in queries:
-        for name, matchers in re.findall(r"\b((?:idempotency_ledger|grpc_server|process)_\w+)(?:\{([^}]*)\})?", query):
-            stem = name if name in labels else re.sub(r"_(bucket|sum|count)$", "", name)
-            if stem not in labels:
+        for name, matchers in catalogue.selected(query, labels):
+            if name not in labels:
                 problems.append(f"{where}: no metric is called {name}")
                 continue
             for label in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", re.sub(r"(\"[^\"]*\"|'[^']*')", "", matchers)):
-                if label not in labels[stem] | {"le"}:
+                if label not in labels[name] | {"le"}:
                     problems.append(f"{where}: {name} has no label {label}")
         for by in re.findall(r"\b(?:by|on) \(([^)]*)\)", query):
             problems += [f"{where}: no metric has the label {label}" for label in re.findall(r"\w+", by) if label not in known]

@@ -1,7 +1,8 @@
 """Every panel of the dashboard shows the known value of a known load: promtool evaluates each query over series of two servers.
 
 Each query is then changed by each of MISTAKES that fits it (a sum for a maximum, another part of a quantile, a label that is not
-grouped by), and its load must notice. So a query without a load fails, and so does a load that shows nothing.
+grouped by), and its load must notice. So a query without a load fails, and so does a load that shows nothing. While a consumer
+without series is chosen, a query that selects by `$consumer` must show nothing.
 """
 
 import json
@@ -12,15 +13,14 @@ import tempfile
 
 import yaml
 
+import board
 from alerts import of
 
 OURS = "idempotency_ledger_"
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BOARD = ROOT / "deploy/dashboards/ledger.json"
 # The window of a rate, and when the queries are asked, both in minutes.
 WINDOW, AT = 4, 90
-# What a panel chooses by default.
-CHOSEN = {"$__rate_interval": f"{WINDOW}m", "$consumer": ".*"}
+# A consumer without series.
+ABSENT = "absent"
 C = 'consumer="c"'
 T = C + ',event_type="paid"'
 
@@ -210,16 +210,19 @@ MISTAKES = [
     (r"idempotency_ledger_(?!build)", "idempotency_ledger_no_"), (r" and on \(instance\) idempotency_ledger_build_info", ""),
     (r" \+ sum", " - sum"), (r"\|", "_"), (r"\[1h\]", "[30m]"),
 ]
+# Replacements of the matcher of `$consumer`, everywhere in a query: the query then shows something while ABSENT is chosen.
+CHOICE_MISTAKES = [f'consumer=~"{board.ALL}"', 'consumer!~"$consumer"', f'consumer=~"$consumer|{board.ALL}"']
 
 
-def queries():
-    """(title, number, query) of the dashboard, as a person opens it."""
-    for panel in json.loads(BOARD.read_text())["panels"]:
-        for number, target in enumerate(panel.get("targets", [])):
-            query = target["expr"]
-            for variable, value in CHOSEN.items():
-                query = query.replace(variable, value)
-            yield panel["title"], number, query
+def chosen(query, consumer=board.ALL):
+    """The query as Grafana sends it while this consumer is chosen. By default all consumers are."""
+    return query.replace("$__rate_interval", f"{WINDOW}m").replace("$consumer", consumer)
+
+
+def shown():
+    """The labels of the series that each query shows, by the title of its panel and its number."""
+    return {(title, number): set().union(*(labels for labels, _ in lines))
+            for title, loads in KNOWN.items() for number, (_, lines) in enumerate(loads)}
 
 
 def mistaken(query):
@@ -268,17 +271,20 @@ def promtool(tests):
 def check():
     """The problems, and how many queries and mistakes there are."""
     problems, tests, wrong = [], [], []
-    asked = list(queries())
-    for title, number, query in asked:
-        loads = KNOWN.get(title, [])
+    asked = list(board.lines())
+    for title, number, raw in ((line.title, line.number, line.query) for line in asked):
+        loads, query = KNOWN.get(title, []), chosen(raw)
         if number >= len(loads):
             problems.append(f"the panel {title!r} has no known load for its query {number}: {query}")
             continue
         load, lines = loads[number]
         tests.append(unit_test(query, load, lines))
         wrong += [(title, changed, load, lines) for changed in mistaken(query)]
+        if "$consumer" in raw:
+            tests.append(unit_test(chosen(raw, ABSENT), load, []))
+            wrong += [(title, chosen(raw.replace(board.CHOICE, instead), ABSENT), load, []) for instead in CHOICE_MISTAKES]
     for title, loads in KNOWN.items():
-        there = sum(one == title for one, _, _ in asked)
+        there = sum(line.title == title for line in asked)
         if there != len(loads):
             problems.append(f"the panel {title!r} has {there} queries, and {len(loads)} known loads")
     code, text = promtool(tests)
