@@ -2514,6 +2514,9 @@ MUTANTS = [
     Mutant("NR5", "a printed default changes without the prose", "docs::numbers", [
         ("docs/without-grpc.md", "`max_wait` (10 s)", "`max_wait` (20 s)"),
     ]),
+    Mutant("NR6", "a row of one quantity covers another that is equal", "docs::numbers", [
+        ("docs/sqlite.md", "From 128 MiB on the server logs", "From 128 MiB on, and each 128 MiB more, the server logs"),
+    ]),
     Mutant("CR1", "a closed run goes on until the server reads the clock again", "replays", [
         ("src/domain/replay.rs", "let end = if self.closed_at.is_some() { StoreTime(0) } else { self.ends_at };",
          "let end = self.end();"),

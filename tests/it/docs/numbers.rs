@@ -1,6 +1,6 @@
 //! Each quantity of `docs/` and of README.md, a number with a unit, has a row of `numbers.tsv`: the page, the text in which
-//! it stands, with the quantity in braces, and the source of its number. A row holds for each place where its text stands,
-//! and a row that no place needs is refused. The sources:
+//! it stands, with the quantity in braces, and the source of its number. A row holds for one place of its page: a row that
+//! no place needs is refused, and so is one that covers two, since equal quantities may have different sources. The sources:
 //!
 //! - `src/FILE.rs EXPRESSION`: constants of the file, and numbers: `CALL_BYTES + HEADER_BYTES_MAX`
 //! - `FILE "TEXT"`: a text of a file, in which the number is
@@ -76,14 +76,14 @@ fn rows(table: &str) -> (BTreeMap<&str, Vec<Row<'_>>>, Vec<String>) {
 /// The faults of the quantities of a page and of its rows.
 fn faults(page: &str, text: &str, rows: &[Row<'_>]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut is_needed = vec![false; rows.len()];
+    let mut places = vec![0; rows.len()];
     for quantity in quantities(text) {
         let (before, after) = (&text[..quantity.at], &text[quantity.end..]);
         let before: String = before.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().collect();
         let after: String = after.chars().take(30).collect();
         let place = format!("{page}\t{before}{{{}}}{after}", &text[quantity.at..quantity.end]);
         let found: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].is_of(text, &quantity)).collect();
-        found.iter().for_each(|row| is_needed[*row] = true);
+        found.iter().for_each(|row| places[*row] += 1);
         match found[..] {
             [row] => {
                 if let Err(problem) = fits(&quantity, rows[row].source) {
@@ -93,9 +93,13 @@ fn faults(page: &str, text: &str, rows: &[Row<'_>]) -> Vec<String> {
             _ => wrong.push(format!("{place}\thas {} rows, must have one", found.len())),
         }
     }
-    for (row, _) in rows.iter().zip(is_needed).filter(|(_, is_needed)| !is_needed) {
+    for (row, places) in rows.iter().zip(places).filter(|(_, places)| *places != 1) {
         let (before, quantity, after) = (row.before, row.quantity, row.after);
-        wrong.push(format!("{page}\t{before}{{{quantity}}}{after}\tis not on the page: take the row out"));
+        let problem = match places {
+            0 => "is not on the page: take the row out".to_owned(),
+            _ => format!("covers {places} places: write a row for each, with more of its text"),
+        };
+        wrong.push(format!("{page}\t{before}{{{quantity}}}{after}\t{problem}"));
     }
     wrong
 }
@@ -119,12 +123,13 @@ fn every_quantity_has_a_source() {
 fn a_quantity_without_its_source_is_noticed() {
     let text = "waits 30 s, then `10s`, then 30 s again; 2 KiB of 5 % of 4 calls";
     let all = [
-        "30 s}\tpolicy lease default",
-        "10s}\tsetting stall_max default",
-        "2 KiB}\texample",
-        "5 %}\ttheirs X",
+        "waits {30 s}\tpolicy lease default",
+        "then {30 s}\tpolicy lease default",
+        "{10s}\tsetting stall_max default",
+        "{2 KiB}\texample",
+        "{5 %}\ttheirs X",
     ];
-    let complete = |last: &str| all.map(|row| format!("p\t{{{row}\n")).concat() + "p\t" + last;
+    let complete = |last: &str| all.map(|row| format!("p\t{row}\n")).concat() + "p\t" + last;
     for (last, expected) in [
         ("of {4 calls}\tmeasured docs::numbers", None),
         ("{4 calls}\tmeasured docs::no_such_suite", Some("is not a source")),
@@ -140,6 +145,7 @@ fn a_quantity_without_its_source_is_noticed() {
         ("{4 calls}\ttests/it/docs/numbers/sources.rs \"of 4 calls\"", Some("has no")),
         ("{4 calls}\ttests/it/docs/numbers.rs \"of {3 calls}\"", Some("has [3.0]")),
         ("{3 calls}\texample", Some("is not on the page")),
+        ("{30 s}\tpolicy lease default", Some("covers 2 places")),
         ("of {4 calls}\texample\np\t{4 calls}\texample", Some("has 2 rows")),
     ] {
         let table = complete(last);

@@ -16,9 +16,12 @@ pub(in crate::ledger::claims) enum Lane {
 
 pub(in crate::ledger::claims) const LANES: usize = metrics::LANES.len();
 
-/// A consumer with at most this many commands in a queue of this size has a small backlog: it did not fill the queue.
+/// A consumer with at most this many commands in the queue has a small backlog: it did not fill the queue.
+const SMALL_BACKLOG_MAX: usize = 16;
+
+/// The same in a queue of this size: in a small queue fewer commands fill it.
 pub(in crate::ledger::claims) fn small_backlog_max(queue_max: usize) -> usize {
-    (queue_max / 64).min(16)
+    (queue_max / 64).min(SMALL_BACKLOG_MAX)
 }
 
 impl Lane {
