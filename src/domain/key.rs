@@ -21,6 +21,9 @@ pub const KEY_FORMAT: i32 = 2;
 /// Published in the protobuf comments; it must never change.
 const IDEMPOTENCY_NAMESPACE: Uuid = Uuid::from_u128(0x1f15feca_771b_5c87_8f0c_36c3e92c2c95);
 
+/// How many bytes of a digest a hash and an idempotency key have: those of a UUID.
+const HEAD_BYTES: usize = 16;
+
 /// Names one message for one consumer. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key(Arc<Parts>);
@@ -46,7 +49,7 @@ impl Key {
         let digest = with_name(Sha256::new(), [namespace.name(), &source, &id]).finalize();
         let mut hash = head(&digest);
         if let Some(place) = key_place::of(&id) {
-            hash.copy_within(..16 - key_place::BYTES, key_place::BYTES);
+            hash.copy_within(..HEAD_BYTES - key_place::BYTES, key_place::BYTES);
             hash[..key_place::BYTES].copy_from_slice(&place);
         }
         Key(Arc::new(Parts { hash: Uuid::from_bytes(hash), namespace, source: source.into(), id: id.into() }))
@@ -123,10 +126,10 @@ fn with_name<D: Digest>(mut digest: D, parts: [&str; 3]) -> D {
     digest
 }
 
-/// The first 128 bits of a digest.
-fn head(digest: &[u8]) -> [u8; 16] {
-    let mut head = [0; 16];
-    head.copy_from_slice(&digest[..16]);
+/// The first bytes of a digest.
+fn head(digest: &[u8]) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head.copy_from_slice(&digest[..HEAD_BYTES]);
     head
 }
 

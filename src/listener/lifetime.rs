@@ -21,6 +21,8 @@ const IDLE_CHECKS: u32 = 8;
 /// A connection after GOAWAY, without a call, is closed after this long without a byte. Its client has this much time to
 /// notice: a call that it sends meanwhile is carried out.
 const SILENT_MAX: Duration = Duration::from_secs(10);
+/// How far the age at which a connection ends is from `age_max` at most, as a share of it.
+const JITTER: f64 = 0.1;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -103,10 +105,11 @@ pub(super) fn log(ended: hyper::Result<()>) {
     }
 }
 
-/// The duration with 10 % of jitter, so that connections which began together do not all reconnect together.
+/// The duration with jitter, so that connections which began together do not all reconnect together.
 fn spread(time: Duration) -> Duration {
-    const TENTHS: u32 = 1_000;
-    time.mul_f64(0.9 + f64::from(random::below(TENTHS + 1)) / f64::from(5 * TENTHS))
+    const STEPS: u32 = 1_000;
+    let share = f64::from(random::below(STEPS + 1)) / f64::from(STEPS);
+    time.mul_f64(1.0 - JITTER + 2.0 * JITTER * share)
 }
 
 #[cfg(test)]

@@ -2517,6 +2517,9 @@ MUTANTS = [
     Mutant("NR6", "a row of one quantity covers another that is equal", "docs::numbers", [
         ("docs/sqlite.md", "From 128 MiB on the server logs", "From 128 MiB on, and each 128 MiB more, the server logs"),
     ]),
+    Mutant("NR7", "the jitter of a rotation changes without its page", "docs::numbers", [
+        ("src/store/postgres/connection/rotation.rs", "const JITTER: f64 = 0.1;", "const JITTER: f64 = 0.12;"),
+    ]),
     Mutant("CR1", "a closed run goes on until the server reads the clock again", "replays", [
         ("src/domain/replay.rs", "let end = if self.closed_at.is_some() { StoreTime(0) } else { self.ends_at };",
          "let end = self.end();"),

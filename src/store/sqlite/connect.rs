@@ -30,7 +30,7 @@ pub(super) const BUSY_TIMEOUT_SHORT: Duration = Duration::from_millis(100);
 
 /// `cache_size` in KiB (negative by `SQLite`'s convention): a batch of a thousand rows must not evict its own pages.
 const CACHE_SIZE: &str = "-16384";
-/// `wal_autocheckpoint`: a checkpoint runs when the WAL has this many pages (16 MiB). Four times the default, since a page that
+/// `wal_autocheckpoint`: a checkpoint runs when the WAL has this many pages, of 4 KiB. Four times the default, since a page that
 /// many commits have changed is written to the file only once per checkpoint.
 const CHECKPOINT_PAGES: &str = "4000";
 /// `journal_size_limit`: the WAL is truncated to this size when `SQLite` resets it: 64 MiB, four times its usual size.

@@ -3,7 +3,7 @@
 //! no place needs is refused, and so is one that covers two, since equal quantities may have different sources. The sources:
 //!
 //! - `src/FILE.rs EXPRESSION`: constants of the file, and numbers: `CALL_BYTES + HEADER_BYTES_MAX`
-//! - `FILE "TEXT"`: a text of a file, in which the number is
+//! - `FILE "TEXT"`: a text of a file, in which the number is; not of a comment, which nothing keeps equal to its code
 //! - `setting NAME default|min|max`, `policy FIELD default|min|max`: a cell of a printed table of docs/configuration.md
 //! - `suite NAME small|large`: the size of a suite of tests/lib/suites.sh
 //! - `measured COMMAND`: printed by a command of this repository, or by a suite of `tests/it`
@@ -142,7 +142,8 @@ fn a_quantity_without_its_source_is_noticed() {
         ("{4 calls}\tsuite pause small", Some("is 5")),
         ("{4 calls}\tsrc/no/such.rs X", Some("is not a source")),
         ("{4 calls}\ttests/it/docs/numbers.rs \"of 4 calls of 5\"", None),
-        ("{4 calls}\ttests/it/docs/numbers/sources.rs \"of 4 calls\"", Some("has no")),
+        ("{4 calls}\ttests/it/docs/numbers/sources.rs \"of 4 calls\"", Some("nowhere")),
+        ("{4 calls}\ttests/it/docs/numbers/sources.rs \"at 4 calls a poll\"", Some("only in comments")),
         ("{4 calls}\ttests/it/docs/numbers.rs \"of {3 calls}\"", Some("has [3.0]")),
         ("{3 calls}\texample", Some("is not on the page")),
         ("{30 s}\tpolicy lease default", Some("covers 2 places")),

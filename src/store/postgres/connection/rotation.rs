@@ -34,6 +34,8 @@ const OPEN_WITHIN: Duration = Duration::from_secs(12);
 /// Delay before the next attempt after a failure: a tenth of the lifetime, within these bounds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How far the time between two rotations is from the lifetime at most, as a share of it.
+const JITTER: f64 = 0.1;
 
 /// See the module.
 pub(in crate::store::postgres) struct RotatedSession {
@@ -112,12 +114,12 @@ async fn rotate(
     }
 }
 
-/// The lifetime with a jitter of ±10 %, so that sessions that were opened together are not rotated together. Their backends
+/// The lifetime with jitter, so that sessions that were opened together are not rotated together. Their backends
 /// have consecutive process ids; multiplication by the golden ratio (Fibonacci hashing) spreads consecutive numbers evenly.
 fn jittered(lifetime: Duration, pid: i32) -> Duration {
     const GOLDEN: u32 = 2_654_435_769;
     let share = f64::from(pid.unsigned_abs().wrapping_mul(GOLDEN)) / f64::from(u32::MAX);
-    lifetime.mul_f64(0.9 + 0.2 * share)
+    lifetime.mul_f64(1.0 - JITTER + 2.0 * JITTER * share)
 }
 
 impl Session for RotatedSession {
