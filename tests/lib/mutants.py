@@ -2520,6 +2520,9 @@ MUTANTS = [
     Mutant("NR7", "the jitter of a rotation changes without its page", "docs::numbers", [
         ("src/store/postgres/connection/rotation.rs", "const JITTER: f64 = 0.1;", "const JITTER: f64 = 0.12;"),
     ]),
+    Mutant("NR8", "a bound of what is counted changes without its page", "docs::numbers", [
+        ("src/server/observe/answer.rs", "const SCRAPES_MAX: usize = 32;", "const SCRAPES_MAX: usize = 33;"),
+    ]),
     Mutant("CR1", "a closed run goes on until the server reads the clock again", "replays", [
         ("src/domain/replay.rs", "let end = if self.closed_at.is_some() { StoreTime(0) } else { self.ends_at };",
          "let end = self.end();"),

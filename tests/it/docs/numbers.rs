@@ -24,7 +24,7 @@ use super::pages::PAGES_WITH_FIGURES;
 use super::{files, read};
 
 /// The number of quantities that the pages have at least: fewer are found only by a finder that is broken.
-const QUANTITIES_MIN: usize = 250;
+const QUANTITIES_MIN: usize = 350;
 
 /// The pages by their paths.
 fn pages() -> BTreeMap<String, String> {
