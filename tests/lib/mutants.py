@@ -2523,6 +2523,9 @@ MUTANTS = [
     Mutant("NR8", "a bound of what is counted changes without its page", "docs::numbers", [
         ("src/server/observe/answer.rs", "const SCRAPES_MAX: usize = 32;", "const SCRAPES_MAX: usize = 33;"),
     ]),
+    Mutant("NR9", "a page has another number than its constant, as a word", "docs::numbers", [
+        ("docs/sqlite.md", "with `STORE_UNAVAILABLE` after two seconds", "with `STORE_UNAVAILABLE` after three seconds"),
+    ]),
     Mutant("CR1", "a closed run goes on until the server reads the clock again", "replays", [
         ("src/domain/replay.rs", "let end = if self.closed_at.is_some() { StoreTime(0) } else { self.ends_at };",
          "let end = self.end();"),

@@ -6,6 +6,8 @@ pub(super) enum Kind {
     Time,
     Bytes,
     Percent,
+    /// Parts of a whole, in eighths.
+    Eighths,
     Count,
 }
 
@@ -20,6 +22,8 @@ const TIMES: &[(&[&str], f64)] = &[
     (&["m", "min", "minute", "minutes"], 60_000.0),
     (&["h", "hour", "hours"], 3_600_000.0),
     (&["d", "day", "days"], 86_400_000.0),
+    (&["week", "weeks"], 7.0 * 86_400_000.0),
+    (&["year", "years"], 365.0 * 86_400_000.0),
 ];
 const SIZES: &[(&[&str], f64)] = &[
     (&["B", "byte", "bytes"], 1.0),
@@ -27,7 +31,7 @@ const SIZES: &[(&[&str], f64)] = &[
     (&["MiB"], 1_048_576.0),
     (&["GiB"], 1_073_741_824.0),
     (&["kB", "KB"], 1e3),
-    (&["MB"], 1e6),
+    (&["MB", "megabytes"], 1e6),
     (&["GB"], 1e9),
 ];
 const COUNTED: &[&str] = &[
@@ -66,6 +70,27 @@ const COUNTED: &[&str] = &[
     "times",
     "values",
 ];
+/// Numbers as words. They are quantities before a time, a size or a part: "three calls" is more often an example than a bound.
+const WORDS: &[(&str, f64)] = &[
+    ("two", 2.0),
+    ("three", 3.0),
+    ("four", 4.0),
+    ("five", 5.0),
+    ("six", 6.0),
+    ("seven", 7.0),
+    ("eight", 8.0),
+    ("nine", 9.0),
+    ("ten", 10.0),
+    ("eleven", 11.0),
+    ("twelve", 12.0),
+    ("fifteen", 15.0),
+    ("twenty", 20.0),
+    ("thirty", 30.0),
+    ("forty", 40.0),
+    ("fifty", 50.0),
+    ("sixty", 60.0),
+    ("hundred", 100.0),
+];
 /// What stands before digits that are a part of a name, a version, a path, a selector or an escape.
 const PARTS_OF_NAMES: &str = ".,-/#_[^:+=%";
 /// What stands between two numbers that share a unit.
@@ -97,7 +122,8 @@ pub(super) fn unit(name: &str) -> Option<Unit> {
         row.map(|(_, size)| Unit(kind, *size))
     };
     let counted = || COUNTED.contains(&name).then_some(Unit(Kind::Count, 1.0));
-    of(TIMES, Kind::Time).or_else(|| of(SIZES, Kind::Bytes)).or_else(counted)
+    let eighths = || (name == "eighths").then_some(Unit(Kind::Eighths, 1.0));
+    of(TIMES, Kind::Time).or_else(|| of(SIZES, Kind::Bytes)).or_else(eighths).or_else(counted)
 }
 
 /// The unit that follows a number, and the length of what is between them and of its name.
@@ -126,9 +152,28 @@ fn shared_unit(number: &str, after: &str) -> Option<Unit> {
     (!next.is_empty()).then(|| unit_after(&rest[next.len()..])).flatten().map(|(_, unit)| unit)
 }
 
+/// The quantities of a text whose number is a word.
+fn in_words(text: &str) -> Vec<Quantity> {
+    let lower = text.to_ascii_lowercase();
+    let mut found = Vec::new();
+    for (word, figure) in WORDS {
+        for (at, _) in lower.match_indices(word) {
+            let after = &text[at + word.len()..];
+            let is_word = !text[..at].ends_with(|c: char| c.is_alphanumeric() || PARTS_OF_NAMES.contains(c))
+                && after.starts_with([' ', '-']);
+            let with_unit = unit_after(after).filter(|(_, unit)| is_word && unit.0 != Kind::Count);
+            if let Some((length, unit)) = with_unit {
+                let end = at + word.len() + length;
+                found.push(Quantity { at, end, figure: *figure, places: 0, unit });
+            }
+        }
+    }
+    found
+}
+
 /// All quantities of a text, in their order.
 pub(super) fn quantities(text: &str) -> Vec<Quantity> {
-    let mut found = Vec::new();
+    let mut found = in_words(text);
     let mut from = 0;
     while let Some(at) = text[from..].find(|c: char| c.is_ascii_digit()).map(|at| from + at) {
         let number = digits(&text[at..]);
@@ -146,6 +191,7 @@ pub(super) fn quantities(text: &str) -> Vec<Quantity> {
             found.push(Quantity { at, end: from + length, figure, places, unit });
         }
     }
+    found.sort_by_key(|quantity| quantity.at);
     found
 }
 
@@ -185,6 +231,11 @@ fn quantities_of_a_text_are_found() {
             "300 kB of 3,000 series; 100 holds, 20 consumers",
             vec!["300 kB", "3,000 series", "100 holds", "20 consumers"],
         ),
+        (
+            "Five eighths; within ten seconds, 4 s or two-hour, fifteen MiB",
+            vec!["Five eighths", "ten seconds", "4 s", "two-hour", "fifteen MiB"],
+        ),
+        ("tens of calls, often seconds, a tenth, three calls, one second, twenty-two s, six", vec![]),
         ("rate(x[5m]) of v1.2 s, RFC 3339, bytes; `%23 %40`, P10 s, 5 sat", vec![]),
         ("with more than 1, messages of 3 of 4", vec![]),
     ] {

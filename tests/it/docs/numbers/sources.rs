@@ -69,13 +69,15 @@ fn equal(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * one.abs().max(1.0)
 }
 
-/// The numbers by which source code may mean a quantity: a time in any unit, a size in bytes or KiB, a share of 1.
+/// The numbers by which source code may mean a quantity: a time in any unit, a size in bytes or KiB, a share of 1,
+/// eighths also in sixteenths.
 fn figures(quantity: &Quantity) -> Vec<f64> {
     let (figure, amount) = (quantity.figure, quantity.amount());
     match quantity.unit.0 {
         Kind::Time => vec![figure, amount, amount / 1e3, amount * 1e3, amount * 1e6],
         Kind::Bytes => vec![figure, amount, amount / 1_024.0],
         Kind::Percent => vec![figure, figure / 100.0],
+        Kind::Eighths => vec![figure, 2.0 * figure],
         Kind::Count => vec![figure],
     }
 }
