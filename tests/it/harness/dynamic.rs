@@ -1,5 +1,6 @@
 //! Calls by their descriptors: for tables that must have a row for each RPC with some field, future ones too.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use idempotency_ledger::proto::FILE_DESCRIPTOR_SET;
@@ -65,6 +66,21 @@ impl Rpc {
             answers.iter().map(|bytes| DynamicMessage::decode(self.0.output(), &bytes[..]).unwrap());
         Ok(decoded.collect())
     }
+}
+
+fn message_of_ours(name: &str) -> MessageDescriptor {
+    POOL.get_message_by_name(&format!("idempotency.ledger.v1.{name}")).unwrap()
+}
+
+/// The names of all fields of a message of the package.
+pub(crate) fn fields(name: &str) -> BTreeSet<String> {
+    message_of_ours(name).fields().map(|field| field.name().to_owned()).collect()
+}
+
+/// The names of the fields that are set in a message of the package.
+pub(crate) fn fields_set(name: &str, bytes: &[u8]) -> BTreeSet<String> {
+    let message = DynamicMessage::decode(message_of_ours(name), bytes).unwrap();
+    message.fields().map(|(field, _)| field.name().to_owned()).collect()
 }
 
 /// The message with each of its fields changed once, those of the messages in it too, by their paths. Lists of messages

@@ -1,16 +1,17 @@
 //! Counts and lists agree. A seeded random walk changes entries in every way; after each step the stored rows, the lists by each
 //! filter, `SummarizeEntries`, `ListReplayRuns` and the metrics of entries must all report the same. The catalogues: the fields
-//! of `EntryFilter`, and the states and causes of `ledger.proto`.
+//! of `EntryFilter`, each of which some list must have set, and the states and causes of `ledger.proto`.
 
 mod alike;
 mod expected;
+mod filters;
 mod reads;
 mod shown;
 mod walk;
 
 use super::run::Run;
-use crate::harness::on_both_stores;
 use crate::harness::server::Kind;
+use crate::harness::{dynamic, on_both_stores};
 
 use self::expected::Rows;
 use self::walk::Walk;
@@ -50,6 +51,7 @@ async fn counts_are_those_of_lists(kind: Kind) {
         let missed = rows.missing();
         assert!(missed.is_empty(), "{what} never came to {missed:?} (seed {})", run.seed);
     }
+    assert_eq!(walk.fields_set, dynamic::fields("EntryFilter"), "some list sets each field of a filter");
     run.summary(format!("{kind:?}, {} steps, {seen:?}", run.size));
     walk.server.stop().await;
 }

@@ -10,6 +10,9 @@ use crate::harness::random::Random;
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
+/// Who claims.
+pub(crate) const OWNERS: [&str; 2] = ["a", "b"];
+
 pub(crate) fn pick<'a, T>(random: &mut Random, from: &'a [T]) -> &'a T {
     &from[random.below(from.len() as u64) as usize]
 }
@@ -69,16 +72,15 @@ pub(crate) fn replay(random: &mut Random) -> ReplayMode {
 
 /// Who has claimed so far; a new delivery, a repeat, or the id of one with another owner.
 pub(crate) fn claimant(random: &mut Random, known: &mut Vec<(u128, String)>) -> (u128, String) {
-    let owner = || ["a", "b"];
     if !known.is_empty() && random.percent(45) {
         // The latest most of the time.
         let back = if random.percent(70) { 1 } else { 1 + random.below(known.len() as u64) as usize };
         let (id, holder) = known[known.len() - back].clone();
-        return if random.percent(15) { (id, (*pick(random, &owner())).to_owned()) } else { (id, holder) };
+        return if random.percent(15) { (id, (*pick(random, &OWNERS)).to_owned()) } else { (id, holder) };
     }
     let number = u128::from(random.next()) << 64 | u128::from(random.next());
     let id = uuid::Builder::from_random_bytes(number.to_be_bytes()).into_uuid().as_u128();
-    let who = (id, (*pick(random, &owner())).to_owned());
+    let who = (id, (*pick(random, &OWNERS)).to_owned());
     known.push(who.clone());
     who
 }

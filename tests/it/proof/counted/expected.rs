@@ -106,19 +106,44 @@ fn body(entry: &Entry) -> i32 {
     }
 }
 
-/// Whether an entry of the filter's consumer and run fits.
+/// Whether an entry fits. Names each field of the filter, so that a new one is not forgotten.
 pub(super) fn fits(entry: &Entry, filter: &proto::EntryFilter, now: StoreTime) -> bool {
+    let proto::EntryFilter {
+        consumer,
+        source,
+        id_prefix,
+        states,
+        causes,
+        expired,
+        min_age,
+        max_age,
+        replay_run,
+        doubled,
+        owner,
+        error_contains,
+        parked_max_age,
+        inbox,
+    } = filter;
     let (state, cause) = kind(entry);
     let age = (now - entry.created_at).micros();
-    (filter.source.is_empty() || filter.source == entry.key.source())
-        && entry.key.id().starts_with(&filter.id_prefix)
-        && (filter.states.is_empty() || filter.states.contains(&state))
-        && (filter.causes.is_empty() || filter.causes.contains(&cause))
-        && (!filter.expired || expired_since(entry, now).is_some())
-        && (!filter.doubled || entry.doubled)
-        && (filter.inbox == 0 || filter.inbox == body(entry))
-        && filter.min_age.is_none_or(|least| age >= micros(least))
-        && filter.max_age.is_none_or(|most| age <= micros(most))
+    let is_at_most =
+        |age: i64, most: Option<prost_types::Duration>| most.is_none_or(|most| age <= micros(most));
+    (consumer.is_empty() || consumer == entry.key.consumer())
+        && replay_run == entry.key.replay_run()
+        && (source.is_empty() || source == entry.key.source())
+        && entry.key.id().starts_with(id_prefix)
+        && (states.is_empty() || states.contains(&state))
+        && (causes.is_empty() || causes.contains(&cause))
+        && (!expired || expired_since(entry, now).is_some())
+        && (!doubled || entry.doubled)
+        && (*inbox == 0 || *inbox == body(entry))
+        && min_age.is_none_or(|least| age >= micros(least))
+        && is_at_most(age, *max_age)
+        && (owner.is_empty() && error_contains.is_empty() || entry.state != State::Completed)
+        && (owner.is_empty() || entry.claimant.as_ref().is_some_and(|claimant| claimant.owner == *owner))
+        && entry.last_error.contains(error_contains)
+        && (parked_max_age.is_none()
+            || entry.parked_at.is_some_and(|at| is_at_most((now - at).micros(), *parked_max_age)))
 }
 
 /// The stored entries; and what the walk has seen of all that there may be.
@@ -146,6 +171,7 @@ impl Rows {
                 entry.next_at().map(|at| if at <= now { "due".to_owned() } else { "due later".to_owned() }),
             );
             seen.extend((entry.body == Some(Body::Erased)).then(|| "erased".to_owned()));
+            seen.extend((!entry.last_error.is_empty()).then(|| "error".to_owned()));
         }
         Rows { entries, seen }
     }
@@ -169,7 +195,7 @@ impl Rows {
 
     /// What a walk must come to, and this one has not.
     pub(super) fn missing(&self) -> Vec<&'static str> {
-        const ALL: [&str; 15] = [
+        const ALL: [&str; 16] = [
             "RECEIVED",
             "IN_PROGRESS",
             "FAILED_RETRYABLE",
@@ -185,6 +211,7 @@ impl Rows {
             "due",
             "due later",
             "erased",
+            "error",
         ];
         ALL.into_iter().filter(|one| !self.seen.contains(*one)).collect()
     }

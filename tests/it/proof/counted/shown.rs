@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::Entry;
-use idempotency_ledger::proto::{self, EntryFilter, EntryOrder, EntryState};
+use idempotency_ledger::proto::{self, EntryOrder, EntryState};
 
-use super::expected::{CAUSES, Counts, Kind, Rows, STATES, counts, fits, micros};
-use super::walk::{NAMESPACES, PREFIXES, SOURCES, Walk, max_attempts};
-use crate::harness::random::Random;
+use super::expected::{Counts, Kind, Rows, STATES, counts, fits, micros};
+use super::filters::{self, FILTERS};
+use super::walk::{NAMESPACES, Walk, max_attempts};
 use crate::proof::steps::pick;
 
-/// The number of filters that are tried after each step. The first three are always the same, of the namespace that was changed.
-const FILTERS: usize = 6;
 const COUNTED_AT: &str = "idempotency_ledger_entries_counted_timestamp_seconds";
-/// The states of a stored message, by their numbers in the protobuf files.
-const MESSAGES: [i32; 2] = [proto::MessageState::Kept as i32, proto::MessageState::Erased as i32];
 /// How long a count for the metrics may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -23,50 +19,10 @@ fn of<'r>(rows: &'r Rows, consumer: &'r str, run: &'r str) -> impl Iterator<Item
     rows.entries.iter().filter(move |entry| entry.key.consumer() == consumer && entry.key.replay_run() == run)
 }
 
-/// Each field of a filter is set in some of them.
-fn filter(random: &mut Random, consumer: &str, replay_run: &str) -> EntryFilter {
-    let some = |random: &mut Random, of: std::ops::RangeInclusive<i32>, percent| -> Vec<i32> {
-        if random.percent(percent) { of.filter(|_| random.percent(40)).collect() } else { Vec::new() }
-    };
-    let age = |random: &mut Random| {
-        let micros = *pick(random, &[0_i64, 1_000, 1_000_000, 5_000_000, 7_000_000, 130_000_000]);
-        let span = prost_types::Duration {
-            seconds: micros / 1_000_000,
-            nanos: i32::try_from(micros % 1_000_000).unwrap() * 1_000,
-        };
-        random.percent(15).then_some(span)
-    };
-    let (states, causes) = (some(random, STATES, 60), some(random, CAUSES, 25));
-    let (min_age, max_age) = (age(random), age(random));
-    EntryFilter {
-        consumer: consumer.into(),
-        replay_run: replay_run.into(),
-        states,
-        causes,
-        expired: random.percent(20),
-        doubled: random.percent(15),
-        id_prefix: if random.percent(30) { (*pick(random, &PREFIXES)).into() } else { String::new() },
-        source: if random.percent(20) { (*pick(random, &SOURCES)).into() } else { String::new() },
-        min_age,
-        // Ages that exclude each other are refused.
-        max_age: max_age.filter(|_| min_age.is_none()),
-        inbox: if random.percent(25) { *pick(random, &MESSAGES) } else { 0 },
-        ..Default::default()
-    }
-}
-
 /// Lists by filters: the namespace as a whole, and then parts of it.
 pub(super) async fn lists(walk: &mut Walk, rows: &Rows) -> Result<(), String> {
     for number in 0..FILTERS {
-        let any = *pick(&mut walk.random, &NAMESPACES);
-        let (consumer, run) = if number < 3 { NAMESPACES[walk.last] } else { any };
-        let all = EntryFilter { consumer: consumer.into(), replay_run: run.into(), ..Default::default() };
-        let filter = match number {
-            0 => all,
-            1 => EntryFilter { expired: true, ..all },
-            2 => EntryFilter { doubled: true, ..all },
-            _ => filter(&mut walk.random, consumer, run),
-        };
+        let filter = filters::numbered(walk, number);
         let newest_first = walk.random.percent(50);
         let page_size = *pick(&mut walk.random, &[1, 2, 3, 100]);
         let order = if newest_first { EntryOrder::NewestFirst } else { EntryOrder::OldestFirst };
@@ -88,7 +44,9 @@ pub(super) async fn lists(walk: &mut Walk, rows: &Rows) -> Result<(), String> {
             }
         }
         let now = walk.server.at.now();
-        let mut expected: Vec<_> = of(rows, consumer, run)
+        let mut expected: Vec<_> = rows
+            .entries
+            .iter()
             .filter(|entry| fits(entry, &filter, now))
             .map(|entry| (entry.key.source().to_owned(), entry.key.id().to_owned()))
             .collect();

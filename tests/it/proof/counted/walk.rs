@@ -55,6 +55,8 @@ const BEGINNING: [(usize, &str, &[Act]); 20] = [
     (2, "0189abcd", &[Act::Store, Act::Claim]),
     (2, "0189abcd-ac96-774b-bcce-b302099a8057", &[Act::Store, Act::Claim]),
 ];
+/// Parts of errors of `error`: of several of them, of the first line or the second one, and of none.
+pub(super) const ERROR_PARTS: [&str; 5] = ["timed out", "T", "5 s: 10 %", "_", "\u{e9}\u{e9}"];
 const AGAIN: Act = Act::Fail(FailureKind::Retryable);
 
 /// A step of the walk: a change of an entry.
@@ -87,6 +89,8 @@ pub(super) struct Walk {
     pub(super) log: Vec<String>,
     /// The number of the namespace in which an entry was changed last.
     pub(super) last: usize,
+    /// The fields of `EntryFilter` that some list had set.
+    pub(super) fields_set: BTreeSet<String>,
     keys: Vec<proto::EntryKey>,
     known: BTreeMap<usize, Vec<(u128, String)>>,
     /// The seconds at which the clock has stood.
@@ -116,6 +120,12 @@ fn policy(consumer: &str, on_expiry: OnExpiry) -> Policy {
     }
 }
 
+/// The error of a failed attempt: empty, of one line or of two; and the first line may be longer than that of a group.
+fn error(random: &mut Random) -> String {
+    let text = *pick(random, &["", "timed out", "Timed out\nafter 5 s: 10 %", "not_timed out"]);
+    if random.percent(20) { format!("{}{text}", "\u{e9}".repeat(199)) } else { text.to_owned() }
+}
+
 impl Walk {
     pub(super) async fn start(kind: Kind, seed: u64) -> Walk {
         let setup = Setup { count_every: COUNT_EVERY, ..Setup::default() };
@@ -143,6 +153,7 @@ impl Walk {
             random: Random::new(seed),
             log: Vec::new(),
             last: 0,
+            fields_set: BTreeSet::new(),
             known: BTreeMap::new(),
             seconds: BTreeSet::from([START.micros() / 1_000_000]),
             offset: 0,
@@ -222,7 +233,7 @@ impl Walk {
             }
             Act::Complete => complete(token),
             Act::CompleteEarlier => complete(earlier),
-            Act::Fail(kind) => Op::Fail { token, kind, error: String::new(), retry_after: Some(0) },
+            Act::Fail(kind) => Op::Fail { token, kind, error: error(&mut self.random), retry_after: Some(0) },
             Act::Release => Op::Release { token, delay: 0, unpin: false },
         };
         self.sent(at, &op).await;
@@ -311,7 +322,7 @@ impl Walk {
                         FailureKind::Park,
                     ],
                 ),
-                error: String::new(),
+                error: error(random),
                 retry_after: random.percent(60).then_some(0),
             },
             10..12 => Op::Release { token, delay: 0, unpin: false },
