@@ -129,7 +129,7 @@ pub(super) async fn summaries(walk: &Walk, rows: &Rows) -> Result<(), String> {
     Ok(())
 }
 
-/// The metrics of live entries, once they are those of now.
+/// The metrics of live entries and of their messages, once they are those of now.
 pub(super) async fn metrics(walk: &Walk, rows: &Rows) -> Result<(), String> {
     let (now, since) = (walk.server.at.now(), Instant::now());
     let second = now.micros().div_euclid(1_000_000) as f64;
@@ -150,6 +150,9 @@ pub(super) async fn metrics(walk: &Walk, rows: &Rows) -> Result<(), String> {
         let oldest = |kind: &str, age: i64| {
             (format!("entries_oldest_seconds{{consumer=\"{consumer}\",kind=\"{kind}\"}}"), age)
         };
+        let messages = |kind: &str, count: i64| {
+            (format!("inbox_messages{{consumer=\"{consumer}\",kind=\"{kind}\"}}"), count)
+        };
         let claimable = [EntryState::Received, EntryState::FailedRetryable];
         let others = [
             (format!("entries_expired{{consumer=\"{consumer}\"}}"), expected.expired),
@@ -158,6 +161,12 @@ pub(super) async fn metrics(walk: &Walk, rows: &Rows) -> Result<(), String> {
             oldest("in_progress", expected.oldest(&[EntryState::InProgress])),
             oldest("parked", expected.oldest(&[EntryState::Parked])),
             oldest("expired", expected.longest_expired.unwrap_or_default() / 1_000_000),
+            messages("due", expected.inbox.0),
+            messages("later", expected.inbox.1),
+            (
+                format!("inbox_oldest_due_seconds{{consumer=\"{consumer}\"}}"),
+                expected.inbox.2.unwrap_or_default() / 1_000_000,
+            ),
         ];
         for (series, count) in states.chain(others) {
             // A consumer without entries has no series.
