@@ -1,10 +1,12 @@
 //! Counts and lists agree. A seeded random walk changes entries in every way; after each step the stored rows, the lists by each
-//! filter, `SummarizeEntries`, `ListReplayRuns` and the metrics of entries must all report the same. The catalogues: the fields
-//! of `EntryFilter`, each of which some list must have set, and the states and causes of `ledger.proto`.
+//! filter, `SummarizeEntries`, `GroupEntries`, `ListReplayRuns` and the metrics of entries and messages must all report the same.
+//! The catalogues: the fields of `EntryFilter`, each of which some list must have set, and the states and causes of
+//! `ledger.proto`.
 
 mod alike;
 mod expected;
 mod filters;
+mod groups;
 mod reads;
 mod shown;
 mod walk;
@@ -32,8 +34,10 @@ async fn counts_are_those_of_lists(kind: Kind) {
             let rows = walk.rows().await;
             shown::lists(&mut walk, &rows).await?;
             shown::summaries(&walk, &rows).await?;
+            let is_measured = step % METRICS_EVERY == METRICS_EVERY - 1;
+            groups::groups(&mut walk, &rows, is_measured).await?;
             let live = rows.live(walk.server.at.now());
-            if step % METRICS_EVERY == METRICS_EVERY - 1 || live.has_more_than(&measured) {
+            if is_measured || live.has_more_than(&measured) {
                 walk.new_second().await;
                 let rows = walk.rows().await;
                 shown::metrics(&walk, &rows).await?;

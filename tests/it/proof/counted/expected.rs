@@ -35,7 +35,7 @@ fn expired_since(entry: &Entry, now: StoreTime) -> Option<StoreTime> {
 }
 
 /// The microseconds since then, in whole milliseconds: more would reveal tokens.
-fn age(now: StoreTime, since: StoreTime) -> i64 {
+pub(super) fn age(now: StoreTime, since: StoreTime) -> i64 {
     let age = (now - since).micros();
     age - age.rem_euclid(1_000)
 }

@@ -38,12 +38,12 @@ pub(super) fn numbered(walk: &mut Walk, number: usize) -> EntryFilter {
 }
 
 /// All entries of a namespace.
-fn whole((consumer, replay_run): (&str, &str)) -> EntryFilter {
+pub(super) fn whole((consumer, replay_run): (&str, &str)) -> EntryFilter {
     EntryFilter { consumer: consumer.into(), replay_run: replay_run.into(), ..Default::default() }
 }
 
 /// A filter of a namespace, in which each field may be set.
-fn drawn(random: &mut Random, (consumer, replay_run): (&str, &str)) -> EntryFilter {
+pub(super) fn drawn(random: &mut Random, (consumer, replay_run): (&str, &str)) -> EntryFilter {
     let owner = if random.percent(20) { one_of(random, &OWNERS) } else { String::new() };
     let error_contains = if random.percent(20) { one_of(random, &ERROR_PARTS) } else { String::new() };
     let parked_max_age = random.percent(15).then(|| age(random));

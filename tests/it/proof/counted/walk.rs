@@ -192,10 +192,7 @@ impl Walk {
         match self.random.below(20) {
             0..4 => self.clock().await,
             4..6 => {
-                // What the server's own task does each second of real time.
-                let mut session = self.server.at.session().await;
-                let looked_at = session.upkeep().index_open_claims(3).await.unwrap();
-                self.log.push(format!("index of open claims: {looked_at}"));
+                self.index_open_claims(3).await;
             }
             6..10 => self.order().await,
             _ => {
@@ -204,6 +201,14 @@ impl Walk {
                 }
             }
         }
+    }
+
+    /// What the server's own task does every ten seconds of real time. Returns the number of claims that were looked at.
+    pub(super) async fn index_open_claims(&mut self, limit: usize) -> usize {
+        let mut session = self.server.at.session().await;
+        let looked_at = session.upkeep().index_open_claims(limit).await.unwrap();
+        self.log.push(format!("index of open claims: {looked_at}"));
+        looked_at
     }
 
     async fn act(&mut self, at: usize, act: Act) {
