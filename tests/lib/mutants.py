@@ -3519,4 +3519,17 @@ MUTANTS = [
     Mutant("CP1", "a crash point is at none of the places that the proofs know", "proof::live::points", [
         ("src/ledger/inbox/store.rs", 'crash::point("after_stored");', 'crash::point("after_stored");\n        crash::point("after_kept");'),
     ]),
+    Mutant("CL6", "on Postgres a list ignores the owner of its filter", "proof::counted", [
+        ("src/store/postgres/listing.rs", ".bind(filter.owner.clone())", ".bind(String::new())"),
+    ]),
+    Mutant("CL7", "metrics count messages that are due as later, and those of later as due", "proof::counted", [
+        ("src/ledger/operators/count_entries.rs", "(backlog.counts.due, backlog.counts.later)",
+         "(backlog.counts.later, backlog.counts.due)"),
+    ]),
+    Mutant("CL8", "a group has the age of its newest entry", "proof::counted", [
+        ("src/ledger/operators/open_entries.rs", "group.oldest.min(created)", "group.oldest.max(created)"),
+    ]),
+    Mutant("CL9", "on SQLite lists and groups ignore since when entries are parked", "proof::counted", [
+        ("src/store/sqlite/listing.rs", ".bind(filter.parked_from.map(StoreTime::micros))", ".bind(None::<i64>)"),
+    ]),
 ]
