@@ -20,7 +20,7 @@ const FAMILIES: [&str; 6] = [
 const WAITS: &str = "idempotency_ledger_wait_seconds_count";
 
 /// The series of these families, without the product's prefix.
-fn series(metrics: &Metrics) -> BTreeMap<String, f64> {
+fn series(metrics: &Metrics) -> BTreeMap<String, u64> {
     let text = metrics.text().unwrap();
     let of_family =
         |line: &&str| line.split_once('{').is_some_and(|(name, _)| name == WAITS || FAMILIES.contains(&name));
@@ -111,7 +111,7 @@ fn each_end_counts_in_the_series_of_its_name() {
     let metrics = metrics();
     for (name, happens) in ROWS {
         let mut expected = series(&metrics);
-        *expected.get_mut(*name).unwrap_or_else(|| panic!("there must be {name}")) += 1.0;
+        *expected.get_mut(*name).unwrap_or_else(|| panic!("there must be {name}")) += 1;
         happens(&metrics);
         assert_eq!(series(&metrics), expected, "{name} alone rises");
     }
@@ -120,5 +120,5 @@ fn each_end_counts_in_the_series_of_its_name() {
     let there: Vec<String> = series(&metrics).into_keys().collect();
     assert_eq!(there, rows, "each series has a row");
     metrics.inbox().handed_out(HandoutEnd::HandedOut, 1, true);
-    assert_eq!(series(&metrics)[PASSED_OVER], 1.0);
+    assert_eq!(series(&metrics)[PASSED_OVER], 1);
 }
