@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use idempotency_ledger::proto;
 use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Row as _};
@@ -10,7 +11,7 @@ use tonic::transport::Channel;
 
 use super::{PATIENCE, Scene, import, probes, refused};
 use crate::door::client::http1;
-use crate::harness::details::{acquired, claim, key};
+use crate::harness::details::{acquired, claim, key, refusal};
 use crate::harness::postgres as pg;
 use crate::harness::raw::channel_to;
 use crate::waiting::secs;
@@ -47,6 +48,25 @@ fn policy(window: Option<prost_types::Duration>) -> proto::SetPolicyRequest {
         policy: Some(policy),
         ..Default::default()
     }
+}
+
+/// Lets the ledger keep messages of a consumer.
+async fn keeps_messages(scene: &Scene) {
+    let policy =
+        proto::Policy { inbox: Some(true), max_redelivery_window: secs(3_600), ..Default::default() };
+    let request = proto::SetPolicyRequest {
+        consumer: "keeps".into(),
+        request_id: "keeps".into(),
+        reason: "a setting".into(),
+        policy: Some(policy),
+        ..Default::default()
+    };
+    admin(scene).await.set_policy(request).await.unwrap();
+}
+
+fn stored(id: &str, bytes: usize) -> proto::StoreRequest {
+    let message = proto::Message { payload: vec![b'x'; bytes].into(), ..Default::default() };
+    proto::StoreRequest { key: key("keeps", id), message: Some(message), ..Default::default() }
 }
 
 /// What the sessions for claims say of themselves when they read the clock.
@@ -92,6 +112,54 @@ probes! {
         let sessions = "SELECT count(*) FROM pg_stat_activity
             WHERE datname = current_database() AND application_name = 'idempotency-ledger claims'";
         until(&mut connection, sessions, |number| number == wanted).await;
+    }
+
+    /// All of those that there are now end within the value and a tenth. By default they would stay for half an hour.
+    replaces_sessions(scene, _value) {
+        let mut connection = connection(scene).await;
+        let now = "SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'idempotency-ledger claims'";
+        let pids: Vec<i32> = sqlx::query_scalar(now).fetch_all(&mut connection).await.unwrap();
+        assert!(!pids.is_empty());
+        let left = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(ARRAY{pids:?})");
+        until(&mut connection, &left, |number| number == 0).await;
+    }
+
+    /// They are opened as calls need them.
+    has_sessions_of_the_inbox(scene, value) {
+        keeps_messages(scene).await;
+        let mut connection = connection(scene).await;
+        let wanted: i64 = value.parse().unwrap();
+        let sessions = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'idempotency-ledger inbox'";
+        let (since, mut number, mut open) = (Instant::now(), 0, 0);
+        while open < wanted {
+            assert!(since.elapsed() < PATIENCE, "{open} sessions, not {wanted}");
+            let stores = (0..8).map(|_| {
+                number += 1;
+                let mut client = scene.client.clone();
+                async move { client.store(stored(&format!("small {number}"), 1)).await.unwrap() }
+            });
+            join_all(stores.collect::<Vec<_>>()).await;
+            open = until(&mut connection, sessions, |_| true).await;
+        }
+        assert_eq!(open, wanted);
+    }
+
+    /// The server reads how many bytes there are every 10 s. By default far more may be stored.
+    bounds_stored_bytes(scene, value) {
+        keeps_messages(scene).await;
+        let bytes = value.parse::<usize>().unwrap() / 4;
+        let since = Instant::now();
+        for number in 0.. {
+            assert!(since.elapsed() < PATIENCE, "{number} messages of {bytes} bytes are stored");
+            if let Err(status) = scene.client.store(stored(&number.to_string(), bytes)).await {
+                assert_eq!(refusal(&status).reason, "BACKLOG_FULL", "{status:?}");
+                assert!(number >= 4, "less than {value} bytes are stored");
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     }
 
     wants_a_window(scene, _value) {

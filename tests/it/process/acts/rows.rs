@@ -131,16 +131,7 @@ pub(super) static ROWS: [Row; 67] = [
             "--schema",
         ),
     ),
-    row(
-        "max_connection_lifetime",
-        "10s",
-        "sessions are replaced",
-        Elsewhere(
-            "tests/it/secrets/sessions.rs",
-            "sessions_are_replaced_under_load_and_nobody_notices",
-            "LIFETIME",
-        ),
-    ),
+    row("max_connection_lifetime", "10s", "sessions are replaced", Postgres(postgres::replaces_sessions)),
     row(
         "threads",
         "7",
@@ -243,18 +234,9 @@ pub(super) static ROWS: [Row; 67] = [
         "inbox_sessions",
         "2",
         "so many sessions serve the inbox",
-        Elsewhere(
-            "tests/it/inbox/conservation.rs",
-            "every_stored_message_ends_and_has_one_live_claim",
-            "inbox_sessions",
-        ),
+        Postgres(postgres::has_sessions_of_the_inbox),
     ),
-    row(
-        "inbox_bytes_max",
-        "1048576",
-        "more is not stored",
-        Elsewhere("tests/it/inbox/store_table.rs", "full_backlog_is_refused_and_heals", "inbox_bytes_max"),
-    ),
+    row("inbox_bytes_max", "1048576", "more is not stored", Postgres(postgres::bounds_stored_bytes)),
     row(
         "drain_wait",
         "10m",
