@@ -25,7 +25,7 @@ const HOT: u64 = 20;
 const WIDE: u64 = 10_000;
 const LEASE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(100);
-const CAP: Duration = Duration::from_secs(150);
+const CAP: Duration = Duration::from_secs(400);
 
 /// What a client saw of one key.
 #[derive(Clone, Debug)]

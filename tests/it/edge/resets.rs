@@ -97,7 +97,7 @@ fn flood(address: &str, calls: u32, paused: Option<u32>) -> Option<u32> {
         signal("STOP", &[pid]);
     }
     let mut reading = stream.try_clone().unwrap();
-    reading.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    reading.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let sending = std::thread::spawn(move || {
         for number in 0..calls {
             if stream.write_all(&reset_call(2 * number + 1)).is_err() {

@@ -7,12 +7,13 @@ use idempotency_ledger::proto::{ClaimRequest, ImportEntriesRequest};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::{Healthy, SMALL, beside};
 use crate::edge::frames::{SETTINGS, call_of, frame, message};
 use crate::edge::{Edge, PREFACE};
 use crate::harness::details::claim;
+use crate::harness::timer::Timer;
 use crate::proof::run::Run;
 
 /// Calls of a connection at once; the server takes 256.
@@ -74,9 +75,9 @@ async fn asks(to: SocketAddr, errors: Of) -> TcpStream {
 
 /// Waits until the log has this line.
 async fn says(edge: &Edge, line: &str, within: Duration) {
-    let until = Instant::now() + within;
+    let timer = Timer::start();
     while !edge.log().contains(line) {
-        assert!(Instant::now() < until, "{line}: {}", edge.log());
+        timer.within(within, line);
         sleep(Duration::from_millis(100)).await;
     }
 }

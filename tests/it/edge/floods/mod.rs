@@ -41,8 +41,8 @@ const CALM: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(10);
 /// From a refusal of the healthy client to its next try.
 const REPEATED_AFTER: Duration = Duration::from_millis(500);
-/// How many calls of the healthy client may be under way: ten seconds of them.
-const UNDER_WAY_MAX: usize = 1_000;
+/// How many calls of the healthy client may be under way: thirty seconds of them.
+const UNDER_WAY_MAX: usize = 3_000;
 /// A consumer with so many commands in the queue, and no more, is never refused because others fill it: docs/configuration.md.
 const RESERVED: usize = 16;
 /// From one connection of a flood to the next.

@@ -9,14 +9,17 @@ use idempotency_ledger::proto::{
     BatchClaimRequest, BatchSettleRequest, ClaimRequest, CompleteRequest, Settlement, settlement::Action,
 };
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tonic::Status;
 use tonic::transport::Channel;
 
 use super::tenants::{Asked, Deaf, Tenants};
 use crate::harness::details::{claim, key, refusal};
+use crate::harness::timer::Timer;
 use crate::identity::by;
 
+/// How often a healthy client may find room at once: on a busy machine it may ask after others were refused.
+const ROUNDS: usize = 3;
 const LEDGER: &str = "idempotency.ledger.v1.LedgerService";
 /// Of which claims may have 20 MiB, and settlements 28.
 const SERVER_BYTES_MAX: &str = "33554432";
@@ -133,6 +136,28 @@ async fn principals_together_leave_room_for_others() {
     hostile.abort_all();
 }
 
+/// Lets forty principals hold what one may have, in requests that do not arrive. Returns how often a healthy client was refused
+/// before it had its room.
+async fn refusals_before_room(what: &str, rpc: &'static str, then: Then) -> u32 {
+    let tenants = Tenants::start(40, "60s", &["--server-bytes-max", SERVER_BYTES_MAX]).await;
+    let mut hostile = JoinSet::new();
+    for token in &tenants.hostile {
+        let deaf = Deaf::connect(&tenants.edge, 65_535).await;
+        hostile.spawn(holds(deaf, rpc, token.clone(), 12, then));
+    }
+    tenants.holds(18 << 20).await;
+    let mut client = LedgerServiceClient::new(tenants.healthy.way.connect().await.unwrap());
+    let (timer, mut refused) = (Timer::start(), 0);
+    while let Err(status) = asked(&mut client, rpc, &tenants.healthy.tokens[0]).await {
+        assert_eq!(refusal(&status).reason, "OVERLOADED", "{what}");
+        timer.within(Duration::from_secs(10), what);
+        refused += 1;
+        sleep(Duration::from_millis(200)).await;
+    }
+    hostile.abort_all();
+    refused
+}
+
 /// Forty principals leave little to each one: what does not arrive is refused when another one needs its room, claims first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_do_not_arrive_give_their_room_to_others() {
@@ -142,22 +167,13 @@ async fn requests_that_do_not_arrive_give_their_room_to_others() {
         ("settlements that stop", "BatchSettle", Then::Nothing),
         ("settlements of which a byte comes now and then", "BatchSettle", Then::Bytes),
     ] {
-        let tenants = Tenants::start(40, "60s", &["--server-bytes-max", SERVER_BYTES_MAX]).await;
-        let mut hostile = JoinSet::new();
-        for token in &tenants.hostile {
-            let deaf = Deaf::connect(&tenants.edge, 65_535).await;
-            hostile.spawn(holds(deaf, rpc, token.clone(), 12, then));
+        let mut refused = 0;
+        for _ in 0..ROUNDS {
+            refused = refusals_before_room(what, rpc, then).await;
+            if refused > 0 {
+                break;
+            }
         }
-        tenants.holds(18 << 20).await;
-        let mut client = LedgerServiceClient::new(tenants.healthy.way.connect().await.unwrap());
-        let (until, mut refused) = (Instant::now() + Duration::from_secs(10), 0);
-        while let Err(status) = asked(&mut client, rpc, &tenants.healthy.tokens[0]).await {
-            assert_eq!(refusal(&status).reason, "OVERLOADED", "{what}");
-            assert!(Instant::now() < until, "{what}: {status:?}");
-            refused += 1;
-            sleep(Duration::from_millis(200)).await;
-        }
-        assert!(refused > 0, "{what}: the server was not full");
-        hostile.abort_all();
+        assert!(refused > 0, "{what}: the server was never full");
     }
 }

@@ -131,7 +131,7 @@ pub(super) fn web_tokens(ours: &Signer, theirs: &Signer) -> Vec<Presented> {
     let rows: Vec<(&str, String, Option<&str>)> = vec![
         ("a web token", sound.clone(), Some("jwt:corp:pay")),
         ("one of its audiences", claims(json!({ "aud": ["x", "ledger"] })), Some("jwt:corp:pay")),
-        ("ended within the leeway", claims(json!({ "exp": now() - 30 })), Some("jwt:corp:pay")),
+        ("ended within the leeway", claims(json!({ "exp": now() - 2 })), Some("jwt:corp:pay")),
         ("begins within the leeway", claims(json!({ "nbf": now() + 30 })), Some("jwt:corp:pay")),
         ("a subject like a principal", claims(json!({ "sub": "token:one" })), Some("jwt:corp:token:one")),
         ("ended", claims(json!({ "exp": now() - 90 })), None),
