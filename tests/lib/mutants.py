@@ -3493,11 +3493,6 @@ MUTANTS = [
         ("src/rpc/edge/layer.rs", "            account.refused(&refused);\n            return Err(refused);",
          "            return Err(refused);"),
     ]),
-    Mutant("BT93", "an import that outlives its call wakes no call", "waiting::without_claim", [
-        ("src/ledger/operators/handle.rs", "let report = self.inner.changes.report_at_end(keys);",
-         "let _report = self.inner.changes.report_at_end(keys);"),
-        ("src/ledger/operators/handle.rs", "order, Sent::default(), report);", "order, Sent::default(), ());"),
-    ]),
     Mutant("BT94", "a change of one entry that outlives its call wakes no call", "waiting::without_claim", [
         ("src/ledger/operators/handle.rs", "let report = self.inner.changes.report_at_end(vec![order.key.clone()]);",
          "let _report = self.inner.changes.report_at_end(vec![order.key.clone()]);"),
@@ -3515,6 +3510,13 @@ MUTANTS = [
     ]),
     Mutant("EN2", "a message that is kept already counts as a new one", "metrics::tests", [
         ("src/metrics/inbox.rs", "Ok(StoreVerdict::AlreadyStored { .. }) => 1,", "Ok(StoreVerdict::AlreadyStored { .. }) => 0,"),
+    ]),
+    Mutant("WI4", "the bound of stored bytes is the default, whatever is set", "process::acts", [
+        ("src/server/config/checked.rs", "bytes_max: u64::try_from(inbox_bytes_max).unwrap_or(u64::MAX),",
+         "bytes_max: u64::try_from(inbox_bytes_max.max(10 << 30)).unwrap_or(u64::MAX),"),
+    ]),
+    Mutant("WI5", "sessions are never replaced, whatever is set", "process::acts", [
+        ("src/server/config/mod.rs", "lifetime: self.max_connection_lifetime,", "lifetime: None,"),
     ]),
     Mutant("CP1", "a crash point is at none of the places that the proofs know", "proof::live::points", [
         ("src/ledger/inbox/store.rs", 'crash::point("after_stored");', 'crash::point("after_stored");\n        crash::point("after_kept");'),
