@@ -18,7 +18,7 @@ use crate::harness::details::{claim, key, refusal};
 use crate::harness::timer::Timer;
 use crate::identity::by;
 
-/// How often a healthy client may find room at once: on a busy machine it may ask after others were refused.
+/// How often a healthy client may find room immediately: on a busy machine it may ask after others were refused.
 const ROUNDS: usize = 3;
 const LEDGER: &str = "idempotency.ledger.v1.LedgerService";
 /// Of which claims may have 20 MiB, and settlements 28.
