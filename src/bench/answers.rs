@@ -112,6 +112,8 @@ mod tests {
             (Verdict::Backoff(proto::Backoff::default()), "backoff"),
             (Verdict::OutsideWindow(proto::OutsideWindow::default()), "outside_window"),
             (Verdict::FingerprintMismatch(proto::FingerprintMismatch::default()), "fingerprint_mismatch"),
+            (Verdict::Parked(proto::Parked::default()), "parked"),
+            (Verdict::Rejected(proto::Rejected::default()), "rejected"),
         ] {
             assert_eq!(verdict(&shown), word);
         }

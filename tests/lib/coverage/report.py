@@ -2,7 +2,7 @@
 
     python tests/lib/coverage/report.py LCOV [--all]
 
---all: all tests have run, so that a block which is not listed is a failure.
+--all: all tests have run, so that a block which is not listed, or a side of a branch that is not taken, is a failure.
 """
 
 import argparse
@@ -123,8 +123,9 @@ def main():
     print(*untaken, *(f"{name}:{number}, side {side}: {text}" for name, number, side, text in sides), sep="\n")
     old = [f"{file}: {line.pattern}" for file, line, reason in reasons if (file, line, reason) not in used]
     if options.all and old:
-        print("listed, and taken by now:", *old, sep="\n")
-    sys.exit(bool(options.all and (untaken or old)))
+        # No failure: chance decides some of them, a race or a machine that is slow.
+        print("listed, and taken in this run:", *old, sep="\n")
+    sys.exit(bool(options.all and (untaken or sides)))
 
 
 main()
