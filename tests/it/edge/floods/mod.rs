@@ -31,6 +31,7 @@ use tonic::transport::{Channel, Endpoint};
 pub(super) use self::tenants::gauge;
 use super::Edge;
 use crate::harness::details::{acquired, claim, refusal};
+use crate::harness::timer::Timer;
 use crate::identity::by;
 use crate::proof::run::Run;
 
@@ -41,8 +42,8 @@ const CALM: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(10);
 /// From a refusal of the healthy client to its next try.
 const REPEATED_AFTER: Duration = Duration::from_millis(500);
-/// How many calls of the healthy client may be under way: thirty seconds of them.
-const UNDER_WAY_MAX: usize = 3_000;
+/// For how long calls of the healthy client may wait, without the machine's delays.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 /// A consumer with so many commands in the queue, and no more, is never refused because others fill it: docs/configuration.md.
 const RESERVED: usize = 16;
 /// From one connection of a flood to the next.
@@ -89,6 +90,7 @@ impl Healthy {
         let client = LedgerServiceClient::new(self.way.connect().await.unwrap());
         let (mut took, mut calls, mut pace) = (Vec::new(), JoinSet::new(), tokio::time::interval(PACE));
         let (this, under_way) = (Arc::new(self), Arc::new(AtomicUsize::new(0)));
+        let timer = Timer::start();
         for number in 0.. {
             // An instant that was missed comes at once.
             let at = pace.tick().await.into_std();
@@ -98,7 +100,12 @@ impl Healthy {
             while let Some(answered) = calls.try_join_next() {
                 took.push(answered.unwrap());
             }
-            assert!(calls.len() < UNDER_WAY_MAX, "{name}: {UNDER_WAY_MAX} calls wait for their answers");
+            let waits = PACE * u32::try_from(calls.len()).unwrap();
+            assert!(
+                waits < WAIT_MAX + timer.delayed(),
+                "{name}: {} calls wait for their answers",
+                calls.len()
+            );
             let (this, client, under_way) = (Arc::clone(&this), client.clone(), Arc::clone(&under_way));
             calls.spawn(async move {
                 under_way.fetch_add(1, Ordering::Relaxed);
