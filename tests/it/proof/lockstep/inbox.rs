@@ -7,13 +7,13 @@ mod rows;
 
 use std::fmt;
 
-use idempotency_ledger::domain::{Policy, Span};
+use idempotency_ledger::domain::{KeyHash, Policy, Span};
 use idempotency_ledger::proto::{self, ledger_service_client::LedgerServiceClient};
 use tonic::Code;
 use tonic::transport::Channel;
 
 use self::rows::{
-    Place, due, judged, logs, note, payload_of, place_of, reason, request, row, untouched, world,
+    Place, due, due_place, judged, logs, note, payload_of, place_of, reason, request, row, untouched, world,
 };
 use super::{Lane, SMALL};
 use crate::harness::random::Random;
@@ -29,6 +29,10 @@ const CONSUMERS_OF_A_ROUND: usize = 3;
 const REMEMBERED: i64 = 3_600_000_000;
 
 type Client = LedgerServiceClient<Channel>;
+/// Where a due message is read: messages of one instant are read in the order of their keys.
+type DuePlace = (i64, KeyHash);
+/// The place before all messages.
+const START: DuePlace = (i64::MIN, KeyHash::nil());
 /// A problem, and the steps that led to it.
 type Failed = (String, String);
 
@@ -62,14 +66,14 @@ struct Taken {
     places: Vec<Place>,
     parked: usize,
     refused: bool,
-    /// Since when the first message that was in reach, and not handed out, has been due; the end of time if none was.
-    left_from: i64,
+    /// The first message that was in reach, and not handed out.
+    first_left: Option<DuePlace>,
 }
 
 pub(super) struct Inbox {
     random: Random,
-    /// For each consumer, the instant up to which its cursor may stand.
-    passed: Vec<i64>,
+    /// For each consumer, the place before which its cursor stands: each message from there on is in reach.
+    passed: Vec<DuePlace>,
     /// The version of each consumer's policy.
     versions: Vec<i32>,
     handouts: Vec<Handout>,
@@ -91,7 +95,7 @@ impl Inbox {
     pub(super) fn new(seed: u64, consumers: usize) -> Inbox {
         Inbox {
             random: Random::new(seed ^ 0x0b0c),
-            passed: vec![i64::MIN; consumers],
+            passed: vec![START; consumers],
             versions: vec![0; consumers],
             handouts: Vec::new(),
             counts: Counts::default(),
@@ -138,7 +142,8 @@ impl Inbox {
                 let since = self.passed[consumer];
                 let taken = self.look(server, &mut client, lanes, (consumer, max), (now, since)).await?;
                 // The cursor passes nothing that it has seen and not handed out.
-                self.passed[consumer] = since.max((now - BEHIND).min(taken.left_from));
+                let latest = (now - BEHIND, KeyHash::nil());
+                self.passed[consumer] = since.max(taken.first_left.map_or(latest, |left| left.min(latest)));
                 Ok(())
             }
             60..85 => self.again(&mut client, lanes, consumer, now).await,
@@ -158,14 +163,14 @@ impl Inbox {
         Look { who, lease, max, bytes_max }
     }
 
-    /// One ClaimNext. What became due after `since` is in reach of it.
+    /// One ClaimNext. What is due at `since` or behind it is in reach.
     async fn look(
         &mut self,
         server: &TestServer,
         client: &mut Client,
         lanes: &mut [Lane],
         (consumer, max): (usize, usize),
-        (now, since): (i64, i64),
+        (now, since): (i64, DuePlace),
     ) -> Result<Taken, String> {
         let (due, look) = (due(lanes, consumer, now), self.new_look(max));
         let suspects = due.iter().filter(|place| spec::suspect(row(lanes, **place), now)).count();
@@ -197,9 +202,8 @@ impl Inbox {
         let left: Vec<Place> = due.into_iter().filter(|place| !places.contains(place)).collect();
         let (parked, left) = untouched(server, lanes, &left, &look, now).await?;
         let has_room = messages.len() + parked < max && look.bytes_max == 0 && suspects == 0;
-        let left_from = left.iter().filter_map(|(place, _)| spec::next_at(row(lanes, *place)));
-        let left_from = left_from.filter(|at| *at > since).min().map_or(i64::MAX, |at| at - 1);
-        let in_reach = left_from < i64::MAX;
+        let left_at = left.iter().map(|(place, _)| due_place(lanes, *place));
+        let first_left = left_at.filter(|at| *at >= since).min();
         let nothing = messages.is_empty() && parked == 0;
         match &refused {
             Some(said) if !left.iter().any(|(_, by_spec)| reason(by_spec) == reason(said)) => {
@@ -207,7 +211,7 @@ impl Inbox {
                     "the call is refused: {said:?}; the spec refuses no message so: {left:?}"
                 ));
             }
-            None if in_reach && (has_room || nothing) => {
+            None if first_left.is_some() && (has_room || nothing) => {
                 return Err(format!("with room for them, these were not handed out: {left:?}"));
             }
             _ => {}
@@ -221,7 +225,7 @@ impl Inbox {
         if !places.is_empty() {
             self.handouts.push(Handout { consumer, at: now, look, places: places.clone() });
         }
-        Ok(Taken { places, parked, refused: refused.is_some(), left_from })
+        Ok(Taken { places, parked, refused: refused.is_some(), first_left })
     }
 
     /// A repeat of a handout, by its own caller or by another one.

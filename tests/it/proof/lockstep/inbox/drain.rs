@@ -6,7 +6,7 @@ use std::sync::Arc;
 use idempotency_ledger::domain::{Body, Span, State};
 
 use super::rows::{due, logs};
-use super::{Failed, Inbox};
+use super::{Failed, Inbox, START};
 use crate::harness::server::{Served, Setup, TestServer};
 use crate::proof::lockstep::{Asked, Lane};
 use crate::proof::spec::{Op, Order};
@@ -53,7 +53,7 @@ impl Inbox {
         let mut client = other.client.clone();
         self.again(&mut client, lanes, consumer, now).await?;
         loop {
-            let taken = self.look(server, &mut client, lanes, (consumer, MAX), (now, i64::MIN)).await?;
+            let taken = self.look(server, &mut client, lanes, (consumer, MAX), (now, START)).await?;
             if taken.refused {
                 return Ok(());
             }

@@ -4,6 +4,7 @@ use idempotency_ledger::domain::Key;
 use idempotency_ledger::proto;
 use uuid::Uuid;
 
+use super::DuePlace;
 use crate::harness::server::TestServer;
 use crate::proof::lockstep::{IN_RUN, Lane, name};
 use crate::proof::spec::{self, Look, Row, Said, World, inbox};
@@ -87,6 +88,12 @@ pub(super) fn due(lanes: &[Lane], consumer: usize, now: i64) -> Vec<Place> {
         row.and_then(spec::next_at).is_some_and(|due| due <= now)
     };
     all.filter(is_due).collect()
+}
+
+/// Returns where a message that is due is read.
+pub(super) fn due_place(lanes: &[Lane], place: Place) -> DuePlace {
+    let due_at = spec::next_at(row(lanes, place)).expect("a message that is due");
+    (due_at, name(&lanes[place.0].keys[place.1]).hash())
 }
 
 pub(super) fn place_of(lanes: &[Lane], handed: &proto::Handed) -> Result<Place, String> {
