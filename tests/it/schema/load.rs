@@ -54,11 +54,6 @@ impl Load {
         Load { seen, clients }
     }
 
-    /// The longest call until now; it is forgotten.
-    pub(crate) fn longest(&self) -> Duration {
-        std::mem::take(&mut *self.seen.longest.lock().unwrap())
-    }
-
     pub(crate) fn pairs(&self) -> u64 {
         self.seen.pairs.load(Ordering::SeqCst)
     }
