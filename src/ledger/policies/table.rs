@@ -306,8 +306,32 @@ mod tests {
         Hold { prefix: prefix.to_owned(), created_at: StoreTime(1), actor: "a".into(), reason: "r".into() }
     }
 
+    fn set(consumer: &str, version: i32, policy: &Policy) -> PolicyVersion {
+        PolicyVersion {
+            consumer: consumer.into(),
+            version,
+            policy: policy.to_stored().ok().map(|stored| stored.json),
+            created_at: StoreTime(1),
+            actor: "a".into(),
+            reason: "r".into(),
+        }
+    }
+
     fn floor(consumer: &str, window_floor: i64) -> EffectiveRetention {
         EffectiveRetention { window_floor: StoreTime(window_floor), ..EffectiveRetention::nothing(consumer) }
+    }
+
+    /// A restored database may have another policy under the same number.
+    #[test]
+    fn version_is_parsed_again_where_its_number_or_policy_has_changed() {
+        let policy = |lease| Policy { lease: Span::from_secs(lease), ..Policy::default() };
+        let first = Policies::default().with(&[set("c", 1, &policy(30))], None);
+        for (version, lease, is_same) in [(1, 30, true), (2, 30, false), (1, 40, false)] {
+            let next = Policies::default().with(&[set("c", version, &policy(lease))], Some(&first));
+            let (before, after) = (first.of("c"), next.of("c"));
+            assert_eq!(Arc::ptr_eq(&before, &after), is_same, "{version} {lease}");
+            assert_eq!((after.version, after.lease), (version, Span::from_secs(lease)));
+        }
     }
 
     /// Only a consumer without a policy, and above the floor of all, has a policy for its floor.
@@ -328,14 +352,7 @@ mod tests {
     #[test]
     fn hold_covers_every_consumer_with_its_prefix() {
         let own = BTreeMap::from([("p-own".to_owned(), Policy::default())]);
-        let set = PolicyVersion {
-            consumer: "p-set".into(),
-            version: 1,
-            policy: Some(Policy::default().to_stored().unwrap().json),
-            created_at: StoreTime(1),
-            actor: "a".into(),
-            reason: "r".into(),
-        };
+        let set = set("p-set", 1, &Policy::default());
         let floor = floor("p-floor", 7);
         let run = ReplayRun {
             consumer: "p-run".into(),
