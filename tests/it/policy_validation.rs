@@ -1,12 +1,13 @@
 //! `SetPolicy` that only validates: it answers as the real call does, and writes nothing.
 
 use idempotency_ledger::proto;
+use idempotency_ledger::store::EffectiveRetention;
 use prost_types::FieldMask;
 use tonic::Status;
 
 use crate::harness::details::{fields, refusal};
 use crate::harness::on_both_stores;
-use crate::harness::server::{Kind, TestServer};
+use crate::harness::server::{Kind, START, TestServer};
 
 on_both_stores!(
     what_is_only_validated_is_answered_alike_and_not_written,
@@ -60,6 +61,8 @@ async fn written(server: &TestServer, consumer: &str) -> (proto::ConsumerPolicy,
 async fn what_is_only_validated_is_answered_alike_and_not_written(kind: Kind) {
     let server = TestServer::start(kind).await;
     let mut admin = server.admin.clone();
+    let floor_of_all = EffectiveRetention { window_floor: START, ..EffectiveRetention::nothing("") };
+    server.at.session().await.policy_book().put_in_force(&[floor_of_all], None).await.unwrap();
     let policy = proto::Policy::default;
     let mask = |path: &str| Some(FieldMask { paths: vec![path.to_owned()] });
     let with = |request: &dyn Fn(&str) -> proto::SetPolicyRequest, consumer: &str| request(consumer);
@@ -146,7 +149,8 @@ async fn what_is_only_validated_is_answered_alike_and_not_written(kind: Kind) {
             (Ok(validated), Ok(done), Ok(changes)) => {
                 assert_eq!(validated, done, "{real:?}");
                 assert_eq!(validated.changes, changes, "{real:?}");
-                assert_eq!(validated.policy.unwrap().version, 2);
+                let policy = validated.policy.unwrap();
+                assert_eq!((policy.version, policy.window_floor.is_some()), (2, true));
                 assert_eq!(written(&server, &consumer).await.1, 2, "the real one was written");
             }
             (Err(validated), Err(done), Err(reason)) => {
