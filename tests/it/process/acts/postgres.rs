@@ -39,29 +39,26 @@ async fn until(connection: &mut PgConnection, statement: &str, is: impl Fn(i64) 
     }
 }
 
-fn policy(window: Option<prost_types::Duration>) -> proto::SetPolicyRequest {
-    let policy = proto::Policy { max_attempts: Some(3), max_redelivery_window: window, ..Default::default() };
+fn change(consumer: &str, request_id: &str, policy: proto::Policy) -> proto::SetPolicyRequest {
     proto::SetPolicyRequest {
-        consumer: "c".into(),
-        request_id: format!("set {}", window.is_some()),
+        consumer: consumer.into(),
+        request_id: request_id.into(),
         reason: "a setting".into(),
         policy: Some(policy),
         ..Default::default()
     }
 }
 
+fn policy(window: Option<prost_types::Duration>) -> proto::SetPolicyRequest {
+    let policy = proto::Policy { max_attempts: Some(3), max_redelivery_window: window, ..Default::default() };
+    change("c", &format!("set {}", window.is_some()), policy)
+}
+
 /// Lets the ledger keep messages of a consumer.
 async fn keeps_messages(scene: &Scene) {
     let policy =
         proto::Policy { inbox: Some(true), max_redelivery_window: secs(3_600), ..Default::default() };
-    let request = proto::SetPolicyRequest {
-        consumer: "keeps".into(),
-        request_id: "keeps".into(),
-        reason: "a setting".into(),
-        policy: Some(policy),
-        ..Default::default()
-    };
-    admin(scene).await.set_policy(request).await.unwrap();
+    admin(scene).await.set_policy(change("keeps", "keeps", policy)).await.unwrap();
 }
 
 fn stored(id: &str, bytes: usize) -> proto::StoreRequest {
