@@ -39,7 +39,7 @@ impl Alerts {
         if !self.are_due(count, now) {
             return;
         }
-        let Some(one) = policies.unreadable().min_by_key(|one| one.consumer) else {
+        let Some(one) = policies.unreadable().next() else {
             tracing::info!("all stored policies can be read again");
             return;
         };

@@ -1,6 +1,6 @@
 //! The policies in force: those of the file, overridden by those that operators have set.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::domain::{
@@ -19,6 +19,9 @@ pub struct Policies {
     own: HashMap<String, Arc<Policy>>,
     /// The last version that operators have set for each consumer, deletions included.
     set: HashMap<String, Set>,
+    /// The consumers of `set` whose policies cannot be read: each heartbeat counts them. A walk over 30,000 policies for this count took
+    /// a replica of the tests 7.4 to 11.4 % of a core, this set 2.8 % (`proof::live::policy_costs`).
+    unreadable: BTreeSet<String>,
     /// Consumers without a policy that have a window floor.
     floors: HashMap<String, Arc<Policy>>,
     /// The standing of replay runs, by the names of their namespaces.
@@ -83,6 +86,7 @@ impl Policies {
             default: Arc::new(default),
             own,
             set: HashMap::new(),
+            unreadable: BTreeSet::new(),
             floors: HashMap::new(),
             runs: HashMap::new(),
             run_creators: HashMap::new(),
@@ -166,9 +170,10 @@ impl Policies {
         self.own.iter().map(|(name, policy)| (name.as_str(), &**policy))
     }
 
-    /// The stored policies that this replica cannot read.
+    /// The stored policies that this replica cannot read, by consumer.
     pub(super) fn unreadable(&self) -> impl Iterator<Item = Unreadable<'_>> {
-        self.set.iter().filter_map(|(consumer, set)| {
+        self.unreadable.iter().filter_map(|consumer| {
+            let set = self.set.get(consumer)?;
             let problem = set.problem.as_deref()?;
             Some(Unreadable { consumer, version: set.version, problem })
         })
@@ -186,6 +191,11 @@ impl Policies {
             };
             if let Some(policy) = &set.policy {
                 all.own.insert(one.consumer.clone(), Arc::clone(policy));
+            }
+            if set.problem.is_some() {
+                all.unreadable.insert(one.consumer.clone());
+            } else {
+                all.unreadable.remove(&one.consumer);
             }
             all.set.insert(one.consumer.clone(), set);
         }
