@@ -130,11 +130,12 @@ impl Refresher {
                 }
             }
             Err(error) => {
-                if plan.failed(now, chance) {
+                if let Some(kept) = plan.failed(now, chance).filter(|kept| !kept.is_zero()) {
                     tracing::warn!(
                         issuer,
                         error,
-                        "the keys of an issuer cannot be fetched: its last ones stay in force"
+                        kept_seconds = kept.as_secs(),
+                        "the keys of an issuer cannot be fetched: the keys fetched last stay in force until kept_seconds have passed"
                     );
                 } else {
                     tracing::warn!(

@@ -97,12 +97,12 @@ impl Plan {
         self.due = Some(now + about(self.times.refresh, chance));
     }
 
-    /// Records a failed fetch; returns whether earlier keys are still in force.
-    pub(super) fn failed(&mut self, now: Instant, chance: u32) -> bool {
+    /// Records a failed fetch; returns for how long earlier keys stay in force, if there are any.
+    pub(super) fn failed(&mut self, now: Instant, chance: u32) -> Option<Duration> {
         let wait = FIRST_RETRY * 2_u32.pow(self.failures.min(DOUBLINGS_MAX));
         self.failures = self.failures.saturating_add(1);
         self.due = Some(now + about(wait.min(self.times.refresh), chance));
-        self.good.is_some()
+        self.good.map(|good| (good + self.times.keep).saturating_duration_since(now))
     }
 
     /// The number of failed fetches since the last successful one.
@@ -217,16 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn next_drops_keys_after_keep() {
+    fn failed_returns_for_how_long_keys_stay_in_force() {
         let start = Instant::now();
-        for (happened, in_force) in [
-            (&[][..], false),
-            (&[(0, Failed)], false),
-            (&[(0, Fetched)], true),
-            (&[(0, Fetched), (1, Failed)], true),
-            (&[(0, Fetched), (1, Failed), (2, Dropped)], false),
+        for (happened, at, seconds) in [
+            (&[][..], 0, None),
+            (&[(0, Failed)], 1, None),
+            (&[(0, Fetched)], 0, Some(1_000)),
+            (&[(0, Fetched), (1, Failed)], 3, Some(997)),
+            (&[(5, Fetched), (6, Failed)], 6, Some(999)),
+            // The fetch began before the end, and failed after it.
+            (&[(0, Fetched)], 1_001, Some(0)),
+            (&[(0, Fetched), (1, Failed), (2, Dropped)], 3, None),
         ] {
-            assert_eq!(after(start, happened).failed(start, EXACT), in_force, "{happened:?}");
+            let failed = after(start, happened).failed(start + Duration::from_secs(at), EXACT);
+            assert_eq!(failed, seconds.map(Duration::from_secs), "at {at} after {happened:?}");
         }
     }
 
@@ -236,7 +240,7 @@ mod tests {
         let mut plan = Plan::new(TIMES, Some(start));
         assert_eq!(plan.next(start), Action::Fetch);
         let failed_at = start + Duration::from_millis(999_500);
-        assert!(plan.failed(failed_at, EXACT));
+        assert_eq!(plan.failed(failed_at, EXACT), Some(Duration::from_millis(500)));
         assert_eq!(plan.next(failed_at), Action::Wait(start + TIMES.keep));
         assert_eq!(plan.next(start + TIMES.keep), Action::Drop);
     }

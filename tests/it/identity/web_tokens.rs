@@ -23,6 +23,7 @@ use crate::harness::details::{claim, refusal};
 use crate::harness::pki::Pki;
 use crate::harness::raw;
 use crate::harness::server::{Kind, Setup, TestServer};
+use crate::harness::timer::Timer;
 use crate::process::{BINARY, Server};
 
 const UNKNOWN: &str = "UNAUTHENTICATED";
@@ -274,7 +275,7 @@ async fn keys_are_rotated() {
     std::fs::write(
         path("ledger.toml"),
         format!(
-            "rights_file = '{}'\njwks_refresh = '10s'\n\
+            "rights_file = '{}'\njwks_refresh = '10s'\njwks_keep = '77m'\n\
              [issuers.filed]\nissuer = 'https://filed.example'\naudiences = ['ledger']\njwks_file = '{}'\n\
              [issuers.corp]\nissuer = '{ISSUER}'\naudiences = ['ledger']\njwks_url = '{}'\njwks_ca_file = '{}'\n\
              jwks_token_file = '{bearer}'\n\
@@ -312,6 +313,23 @@ async fn keys_are_rotated() {
     *documented.jwks.lock().unwrap() = second.jwks();
     until(&server, &found(&second), "", Duration::from_secs(9)).await;
     until(&server, &found(&first), UNKNOWN, Duration::from_secs(1)).await;
+    // The next fetch brings no keys: the keys of the last one stay in force.
+    let logged = std::fs::read_to_string(path("log")).unwrap().len();
+    *documented.jwks.lock().unwrap() = "no keys".to_owned();
+    let timer = Timer::start();
+    let kept = loop {
+        let log = std::fs::read_to_string(path("log")).unwrap();
+        let mut lines = log[logged..].split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let failed = lines.find(|line| line.contains("kept_seconds=") && line.contains("found"));
+        if let Some((_, seconds)) = failed.and_then(|line| line.split_once("kept_seconds=")) {
+            let digits: String = seconds.chars().take_while(char::is_ascii_digit).collect();
+            break digits.parse::<u64>().unwrap();
+        }
+        timer.within(Duration::from_secs(60), "a fetch without keys");
+        sleep(Duration::from_millis(50)).await;
+    };
+    assert!((4_500..=4_620).contains(&kept), "{kept} seconds of 77 minutes");
+    until(&server, &found(&second), "", Duration::from_secs(5)).await;
     let log = std::fs::read_to_string(path("log")).unwrap();
     assert!(!log.contains("fetch-me") && !log.contains("eyJ"), "{log}");
     drop(server);
