@@ -42,6 +42,11 @@ impl Owner {
         self.calls.fetch_update(Relaxed, Relaxed, room).is_ok()
     }
 
+    #[cfg(test)]
+    pub(super) fn calls(&self) -> usize {
+        self.calls.load(Relaxed)
+    }
+
     fn still_counted(&self, left: &mut StillCounted) {
         let whose = format!("of {}", self.name);
         left.note(format_args!("calls {whose}"), self.calls.load(Relaxed));

@@ -2,6 +2,7 @@
 
 mod answers;
 mod headers;
+mod walk;
 
 use std::task::{Context, Poll, Waker};
 

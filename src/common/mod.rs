@@ -2,6 +2,8 @@
 
 pub(crate) mod crash;
 pub(crate) mod deferred_poll;
+#[cfg(test)]
+pub(crate) mod dice;
 pub mod duration_arg;
 pub(crate) mod log_limit;
 pub(crate) mod misleading;

@@ -1,35 +1,35 @@
-//! Whatever the socket takes of each write, and whenever it takes nothing, it gets the same bytes in the same order.
+//! Whatever the socket takes of each write, and whenever it takes nothing, it gets the same bytes in the same order; and a
+//! connection that waits is polled again only where it is woken.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::io::AsyncWrite;
 
 use super::write_buffer::{FlushedConnection, WriteBuffer};
 use crate::accounts::for_tests;
+use crate::common::dice::Dice;
 
 const RUNS: u64 = 800;
 /// Sizes of writes and of what a socket takes: small ones, and those around the size of the buffer.
 const SIZES: [usize; 9] = [1, 2, 9, 300, 4_095, 16_383, 16_384, 16_385, 40_000];
 
-/// `SplitMix64`.
-struct Dice(u64);
+fn size(dice: &mut Dice) -> usize {
+    let most = SIZES[dice.roll(SIZES.len())];
+    if dice.roll(2) == 0 { most } else { 1 + dice.roll(most) }
+}
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % sides as u64).expect("below a usize")
-    }
+/// Whether the task of the connection was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
 
-    fn size(&mut self) -> usize {
-        let most = SIZES[self.roll(SIZES.len())];
-        if self.roll(2) == 0 { most } else { 1 + self.roll(most) }
+impl Wake for Woken {
+    fn wake(self: Arc<Woken>) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
@@ -37,6 +37,15 @@ impl Dice {
 struct Wire {
     dice: Dice,
     got: Arc<Mutex<Vec<u8>>>,
+    /// The waker of the task that waits for the socket.
+    waits: Arc<Mutex<Option<Waker>>>,
+}
+
+impl Wire {
+    fn takes_nothing<T>(&self, context: &Context<'_>) -> Poll<T> {
+        *self.waits.lock().expect("no panic") = Some(context.waker().clone());
+        Poll::Pending
+    }
 }
 
 impl AsyncWrite for Wire {
@@ -46,13 +55,17 @@ impl AsyncWrite for Wire {
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if self.dice.roll(4) == 0 {
-            return Poll::Pending;
+            return self.takes_nothing(context);
         }
-        let (most, mut taken) = (self.dice.size(), 0);
+        // As a socket that becomes ready: an old waker must not hide that a later wait registers no waker.
+        if let Some(waker) = self.waits.lock().expect("no panic").take() {
+            waker.wake();
+        }
+        let (most, mut taken) = (size(&mut self.dice), 0);
         let mut got = self.got.lock().expect("no panic");
         for part in from {
             let some = part.len().min(most - taken);
@@ -62,8 +75,8 @@ impl AsyncWrite for Wire {
         Poll::Ready(Ok(taken))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.dice.roll(8) == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.dice.roll(8) == 0 { self.takes_nothing(context) } else { Poll::Ready(Ok(())) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -87,12 +100,14 @@ impl Future for Connection {
         let this = &mut *self;
         while this.written < this.bytes.len() {
             if this.dice.roll(6) == 0 {
+                // Another event wakes the task.
+                context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             let mut slices = Vec::new();
             let mut at = this.written;
             for _ in 0..=this.dice.roll(3) {
-                let end = (at + this.dice.size()).min(this.bytes.len());
+                let end = (at + size(&mut this.dice)).min(this.bytes.len());
                 slices.push(IoSlice::new(&this.bytes[at..end]));
                 at = end;
             }
@@ -110,19 +125,29 @@ impl Future for Connection {
 
 #[test]
 fn each_split_of_the_writes_gives_the_same_bytes() {
-    let mut context = Context::from_waker(Waker::noop());
     for run in 0..RUNS {
         let mut dice = Dice(run << 32);
-        let length = (0..=dice.roll(6)).map(|_| dice.size()).sum();
+        let length = (0..=dice.roll(6)).map(|_| size(&mut dice)).sum();
         let bytes: Vec<u8> = (0..length).map(|_| u8::try_from(dice.roll(256)).expect("a byte")).collect();
-        let got = Arc::<Mutex<Vec<u8>>>::default();
+        let (got, waits) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Option<Waker>>>::default());
         let account = for_tests::connection();
-        let wire = Wire { dice: Dice(!run), got: Arc::clone(&got) };
+        let wire = Wire { dice: Dice(!run), got: Arc::clone(&got), waits: Arc::clone(&waits) };
         let buffer = WriteBuffer::new(wire, Arc::clone(&account));
         let connection = Connection { dice, to: buffer.clone(), bytes: bytes.clone(), written: 0 };
         let mut sends = pin!(FlushedConnection::new(connection, buffer));
-        let polls = (0..100_000).take_while(|_| sends.as_mut().poll(&mut context).is_pending()).count();
-        assert!(polls < 100_000, "run {run} does not end");
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut polls = 0;
+        while sends.as_mut().poll(&mut context).is_pending() {
+            polls += 1;
+            assert!(polls < 100_000, "run {run} does not end");
+            if !woken.0.swap(false, Ordering::SeqCst) {
+                let waits = waits.lock().expect("no panic").take();
+                waits.unwrap_or_else(|| panic!("run {run}: nothing wakes the connection")).wake();
+                assert!(woken.0.swap(false, Ordering::SeqCst), "run {run}: the socket wakes another task");
+            }
+        }
         assert!(*got.lock().expect("no panic") == bytes, "run {run}: {length} bytes, and others arrived");
         assert_eq!(account.moved_bytes(), length as u64, "run {run}");
     }
