@@ -56,6 +56,7 @@ mod quota;
 mod reaching;
 mod reconcile;
 mod redelivery;
+mod refusals;
 mod replays;
 mod request_ids;
 mod retention;

@@ -47,7 +47,7 @@ pub(crate) async fn series(address: &str) -> BTreeMap<String, f64> {
 }
 
 /// The series of a scrape, each with its value.
-fn parsed(text: &str) -> BTreeMap<String, f64> {
+pub(crate) fn parsed(text: &str) -> BTreeMap<String, f64> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let pair = |line: &str| {
         let (series, value) = line.rsplit_once(' ').unwrap();
