@@ -9,8 +9,8 @@ use idempotency_ledger::domain::Span;
 use idempotency_ledger::proto;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
+use tonic::Status;
 use tonic::transport::Endpoint;
-use tonic::{Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -20,6 +20,7 @@ use crate::door::client::{Http1, request};
 use crate::edge::{PREFACE, SETTINGS};
 use crate::harness::details::{claim, key, refusal};
 use crate::harness::server::START;
+use crate::identity::fresh;
 use crate::waiting::{WAITERS, ended, secs};
 
 /// Takes one after the other, up to the first that is refused.
@@ -185,13 +186,29 @@ async fn crowd(scene: &mut Scene, owner: usize, keys: Vec<(String, String)>) -> 
         let request = scene.request(owner, claim(consumer, id));
         drop(scene.ledger(owner).claim(request).await.unwrap());
     }
-    let requests = keys.iter().map(|(consumer, id)| scene.request(owner, waits(consumer, id)));
-    let requests: Vec<Request<proto::ClaimRequest>> = requests.collect();
-    let count = requests.len();
     let before = waiting(scene);
-    for request in requests {
-        let mut client = scene.ledger(owner);
+    for (consumer, id) in &keys {
+        let (mut client, request) = (scene.ledger(owner), scene.request(owner, waits(consumer, id)));
         let call = tokio::spawn(async move { client.claim(request).await });
+        scene.held.push(Box::new(AbortOnDrop(call)));
+    }
+    found_place(scene, before, keys.len()).await
+}
+
+/// Sends a ClaimNext for each of these consumers, of which no messages are stored.
+async fn crowd_of_workers(scene: &mut Scene, owner: usize, consumers: Vec<String>) -> (usize, String) {
+    let (before, count) = (waiting(scene), consumers.len());
+    for consumer in consumers {
+        let next = proto::ClaimNextRequest {
+            consumer,
+            claim_id: fresh(),
+            owner: "worker".into(),
+            max: 1,
+            wait: secs(WAIT.as_secs().cast_signed()),
+            ..Default::default()
+        };
+        let (mut client, request) = (scene.ledger(owner), scene.request(owner, next));
+        let call = tokio::spawn(async move { client.claim_next(request).await });
         scene.held.push(Box::new(AbortOnDrop(call)));
     }
     found_place(scene, before, count).await
@@ -240,6 +257,26 @@ pub(super) fn waits_of_a_principal(scene: &mut Scene, owner: usize) -> LocalBoxF
 
 pub(super) fn waits_of_a_connection(scene: &mut Scene, owner: usize) -> LocalBoxFuture<'_, (usize, String)> {
     Box::pin(crowd(scene, owner, vec![("c".to_owned(), "1".to_owned()); 140]))
+}
+
+pub(super) fn handouts_of_a_consumer(scene: &mut Scene, owner: usize) -> LocalBoxFuture<'_, (usize, String)> {
+    Box::pin(crowd_of_workers(scene, owner, vec![OWNERS[owner].to_owned(); 9]))
+}
+
+pub(super) fn handouts_of_a_principal(
+    scene: &mut Scene,
+    owner: usize,
+) -> LocalBoxFuture<'_, (usize, String)> {
+    // Each call is of another consumer.
+    let consumers = (0..9).map(|number| format!("{}-{number}", OWNERS[owner])).collect();
+    Box::pin(crowd_of_workers(scene, owner, consumers))
+}
+
+pub(super) fn handouts_of_a_connection(
+    scene: &mut Scene,
+    owner: usize,
+) -> LocalBoxFuture<'_, (usize, String)> {
+    Box::pin(crowd_of_workers(scene, owner, vec!["c".to_owned(); 140]))
 }
 
 pub(super) fn waits_of_an_address(scene: &mut Scene, owner: usize) -> LocalBoxFuture<'_, (usize, String)> {
