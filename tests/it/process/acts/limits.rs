@@ -1,14 +1,16 @@
 //! Settings that a server over SQLite has, most of which are limits.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use idempotency_ledger::proto::admin_service_client::AdminServiceClient;
 use idempotency_ledger::proto::claim_response::Verdict;
+use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::proto::{self, ClaimRequest, EntryKey};
 use sqlx::{Connection as _, Executor as _};
+use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpSocket;
 use tonic::{Code, Request};
@@ -20,6 +22,7 @@ use crate::harness::details::{acquired, claim, key, refusal};
 use crate::harness::raw::Raw;
 use crate::harness::signals::signal;
 use crate::observe::asked;
+use crate::process::Server;
 use crate::waiting::secs;
 
 const CLAIM: &str = "/idempotency.ledger.v1.LedgerService/Claim";
@@ -58,8 +61,8 @@ async fn token(scene: &mut Scene, id: &str) -> i64 {
 }
 
 /// While what this returns lives, the store writes nothing.
-async fn writes_are_held(scene: &Scene) -> sqlx::SqliteConnection {
-    let mut foreign = sqlx::SqliteConnection::connect(&sqlite(scene.folder.path())).await.unwrap();
+async fn writes_are_held(folder: &TempDir) -> sqlx::SqliteConnection {
+    let mut foreign = sqlx::SqliteConnection::connect(&sqlite(folder.path())).await.unwrap();
     foreign.execute(sqlx::raw_sql("BEGIN IMMEDIATE")).await.unwrap();
     foreign
 }
@@ -178,7 +181,7 @@ probes! {
 
     /// More commands than may wait, while the store writes nothing.
     bounds_queue(scene, _value) {
-        let held = writes_are_held(scene).await;
+        let held = writes_are_held(&scene.folder).await;
         let calls = (0..4).map(|number| {
             let mut client = scene.client.clone();
             async move { client.batch_claim(batch(&format!("queue {number}"), 10)).await }
@@ -226,14 +229,33 @@ probes! {
         refused(import(&mut admin, 5).await, "(principal_calls_max)");
     }
 
+    /// Five of the eight calls of a principal are open to calls other than settlements: five imports take 133 KiB each, and the result
+    /// of a settlement is too much.
+    bounds_bytes(scene, value) {
+        scene.becomes("request_bytes", |bytes| bytes == 0.0).await;
+        let channel = scene.server.channel().await.unwrap();
+        let mut open = Vec::new();
+        for number in 10..15 {
+            open.push(import(&mut AdminServiceClient::new(channel.clone()), number).await.unwrap());
+        }
+        let settles =
+            proto::CompleteRequest { key: key("c", "awaited"), token: 7, result: vec![0; 65_000].into(), ..Default::default() };
+        let refused_by = format!("more than {value} bytes (connection_bytes_max)");
+        refused(LedgerServiceClient::new(channel).complete(settles).await, &refused_by);
+        drop(open);
+        scene.becomes("request_bytes", |bytes| bytes == 0.0).await;
+    }
+
     bounds_rate(scene, _value) {
         let since = Instant::now();
         let name = "principal_refusals_total{limit=\"rate\"}";
         while scene.metric(name).await == 0.0 {
             assert!(since.elapsed() < PATIENCE, "no call is refused");
-            let calls = (0..50).map(|number| {
+            // Claims without a key count, too, and cost no write.
+            let calls = (0..50).map(|_| {
                 let mut client = scene.client.clone();
-                async move { drop(client.batch_claim(batch(&format!("rate {number}"), 10)).await) }
+                let requests = vec![ClaimRequest::default(); 10];
+                async move { drop(client.batch_claim(proto::BatchClaimRequest { requests }).await) }
             });
             join_all(calls.collect::<Vec<_>>()).await;
         }
@@ -243,7 +265,7 @@ probes! {
     /// a reserve of the limits before.
     drains_for_no_time(scene, _value) {
         scene.becomes("request_bytes", |bytes| bytes == 0.0).await;
-        let held = writes_are_held(scene).await;
+        let held = writes_are_held(&scene.folder).await;
         let mut client = scene.client.clone();
         let settles = proto::CompleteRequest { key: key("c", "awaited"), token: 7, ..Default::default() };
         let call = tokio::spawn(async move { drop(client.complete(settles).await) });
@@ -259,6 +281,30 @@ probes! {
         let log = scene.log();
         assert!(log.contains("drain_max: calls were still under way"), "{log}");
     }
+}
+
+/// While the store writes nothing, settlements of more than 1 MiB wait: the default, 64 MiB, would have room for all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_full_of_bytes_takes_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let settings =
+        "--queue-bytes-max 1048576 --batch-bytes-max 65536 --result-bytes-max 60000 --observe-listen off";
+    let settings: Vec<&str> = settings.split(' ').collect();
+    let server = Server::with(Command::new(BINARY), &url, &settings, Stdio::null()).await;
+    let held = writes_are_held(&folder).await;
+    let client = server.client().await;
+    let calls = (0..60).map(|number| {
+        let (mut client, key) = (client.clone(), key("c", &number.to_string()));
+        let settles =
+            proto::CompleteRequest { key, token: 7, result: vec![0; 60_000].into(), ..Default::default() };
+        async move { client.complete(settles).await.map(drop) }
+    });
+    let answers = join_all(calls.collect::<Vec<_>>()).await;
+    drop(held);
+    let reasons: Vec<String> =
+        answers.into_iter().map(|answer| refusal(&answer.unwrap_err()).reason).collect();
+    assert!(reasons.iter().any(|reason| reason == "OVERLOADED"), "{reasons:?}");
 }
 
 /// Whether the configuration is taken with an address that others reach, where callers are not authenticated.

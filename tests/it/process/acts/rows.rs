@@ -28,6 +28,7 @@ pub(super) static ROWS: [Row; 67] = [
     row("count_every", "1s", "entries are counted so often", Limits(limits::counts_often)),
     row("connections_per_address_max", "20", "further ones are closed", Limits(limits::bounds_connections)),
     row("principal_calls_max", "8", "further calls are refused", Limits(limits::bounds_calls)),
+    row("connection_bytes_max", "720000", "further requests are refused", Limits(limits::bounds_bytes)),
     row("principal_calls_per_second", "200", "further calls are refused", Limits(limits::bounds_rate)),
     row("drain_max", "0s", "calls under way are left", Limits(limits::drains_for_no_time)),
     row("connection_idle_max", "1s", "an idle connection is closed", Aging(aging::ends_idle_ones)),
@@ -79,9 +80,9 @@ pub(super) static ROWS: [Row; 67] = [
     ),
     row(
         "jwks_keep",
-        "1m",
+        "77m",
         "keys are kept so long",
-        Elsewhere("src/server/jwks/tests.rs", "run_failed_fetches_keep_last_keys_for_a_while", "keep"),
+        Elsewhere("tests/it/identity/web_tokens.rs", "keys_are_rotated", "jwks_keep = '77m'"),
     ),
     row(
         "trusted_proxies",
@@ -160,12 +161,12 @@ pub(super) static ROWS: [Row; 67] = [
     ),
     row(
         "queue_bytes_max",
-        "BYTES",
+        "1048576",
         "further commands are refused",
         Elsewhere(
-            "tests/it/edge/memory.rs",
-            "a_queue_that_is_full_of_bytes_refuses_claims_before_completions",
-            "queue_bytes_max",
+            "tests/it/process/acts/limits.rs",
+            "a_queue_that_is_full_of_bytes_takes_no_more",
+            "--queue-bytes-max",
         ),
     ),
     row(
@@ -176,16 +177,6 @@ pub(super) static ROWS: [Row; 67] = [
             "tests/it/edge/silence.rs",
             "connections_that_do_not_finish_the_preface_give_their_places_back",
             "--connections-max",
-        ),
-    ),
-    row(
-        "connection_bytes_max",
-        "BYTES",
-        "further requests are refused",
-        Elsewhere(
-            "tests/it/edge/memory.rs",
-            "a_request_beyond_the_connections_bytes_is_refused_at_once",
-            "connection_bytes_max",
         ),
     ),
     row(
