@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use idempotency_ledger::proto::claim_response::Verdict;
+use idempotency_ledger::proto::{self, claim_response::Verdict};
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 
@@ -14,6 +14,7 @@ use crate::harness::details::{acquired, claim, refusal};
 use crate::harness::disk::SmallDisk;
 use crate::harness::postgres::{self as pg, free_port};
 use crate::harness::signals::signal;
+use crate::waiting::secs;
 
 /// Sets its standard output and error to be non-blocking, as event loops do with theirs, and starts the program: the mode is
 /// that of the open pipe, which both have.
@@ -130,7 +131,9 @@ async fn a_store_beyond_the_limit_of_file_sizes_is_a_clear_refusal() {
     let mut acknowledged = Vec::new();
     let refused = loop {
         let id = format!("{}-{}", acknowledged.len(), "x".repeat(400));
-        match client.claim(claim("large", &id)).await {
+        // The longest lease of the default policy: the last look must come before its end.
+        let request = proto::ClaimRequest { lease: secs(900), ..claim("large", &id) };
+        match client.claim(request).await {
             Ok(_) => acknowledged.push(id),
             Err(status) => break refusal(&status),
         }

@@ -19,8 +19,10 @@ const MORE_MAX: f64 = 2.0;
 const LONGER_MAX: Duration = Duration::from_secs(10);
 /// Over how long the CPU time of a replica is measured.
 const MEASURED: Duration = Duration::from_secs(10);
-/// How much of a core it may use meanwhile.
-const SHARE_MAX: f64 = 0.01;
+/// How much more of a core it may use meanwhile than a replica without policies. CPU time for the same work grows with the load of the
+/// machine, of both replicas alike. Measured: 2.8 %, and 2.2 % without policies; when each heartbeat walked over all policies 7.4 to
+/// 11.4 %, and 2.4 to 3.3 %.
+const SHARE_MAX: f64 = 0.02;
 
 /// As SetPolicy writes them.
 const FILL: &str = r#"
@@ -49,12 +51,14 @@ fn ticks(pid: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// The share of a core that the replica uses while nobody asks it anything.
-async fn share(replica: &Replica) -> f64 {
+/// The share of a core that each of these replicas uses while no client calls them.
+async fn shares(replicas: [&Replica; 2]) -> [f64; 2] {
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let before = ticks(replica.pid());
+    let before = replicas.map(|replica| ticks(replica.pid()));
     tokio::time::sleep(MEASURED).await;
-    (ticks(replica.pid()) - before) as f64 / 100.0 / MEASURED.as_secs_f64()
+    let used = |(replica, before): (&Replica, u64)| ticks(replica.pid()) - before;
+    let [many, none] = [(replicas[0], before[0]), (replicas[1], before[1])].map(used);
+    [many, none].map(|ticks| ticks as f64 / 100.0 / MEASURED.as_secs_f64())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,6 +70,10 @@ async fn many_policies_cost_little() {
     let none = started(&mut replica).await;
     replica.kill();
     cluster.execute("postgres", &FILL.replace("$1", &POLICIES.to_string())).await;
+    cluster.execute("postgres", "CREATE DATABASE without").await;
+    migrate_postgres(&cluster.url("without")).await;
+    let mut without = Replica::new(folder.path(), &cluster.url("without"));
+    started(&mut without).await;
     // The best of some starts: other tests run beside this one.
     let mut many = started(&mut replica).await;
     for _ in 1..STARTS {
@@ -74,12 +82,11 @@ async fn many_policies_cost_little() {
     }
     let longer = many.saturating_sub(none);
     let more = ticks(replica.pid()) as f64 / 100.0;
-    let share = share(&replica).await;
+    let [share, usual] = shares([&replica, &without]).await.map(|share| share * 100.0);
     println!(
-        "{POLICIES} policies: {:.2} s longer at the start, {more:.2} s of CPU time; {:.1} % of a core while nothing \
-         changes",
+        "{POLICIES} policies: {:.2} s longer at the start, {more:.2} s of CPU time; {share:.1} % of a core while nothing \
+         changes, {usual:.1} % without policies",
         longer.as_secs_f64(),
-        share * 100.0
     );
     // They are in force, and so is a change of one of them.
     let channel =
@@ -97,5 +104,5 @@ async fn many_policies_cost_little() {
     assert_eq!((now.disabled, now.lease.unwrap().seconds), (Some(false), 60));
     assert!(more <= MORE_MAX, "{more} s of CPU time at the start");
     assert!(longer <= LONGER_MAX, "{many:?} with {POLICIES} policies, {none:?} without");
-    assert!(share <= SHARE_MAX, "{:.1} % of a core", share * 100.0);
+    assert!(share <= usual + SHARE_MAX * 100.0, "{share:.1} % of a core, {usual:.1} % without policies");
 }

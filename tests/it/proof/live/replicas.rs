@@ -155,6 +155,15 @@ impl Replica {
         }
     }
 
+    /// Waits until it takes connections, or its process has ended.
+    pub(crate) async fn listens_unless_it_ends(&mut self) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.is_alive() && TcpStream::connect(self.address).await.is_err() {
+            assert!(Instant::now() < until, "a replica does not listen: see {}", self.folder.display());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits until it says that it can serve, its store included.
     pub(crate) async fn serves(&self, within: Duration) {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();

@@ -74,14 +74,16 @@ async fn harm(live: &mut Live, faults: &Faults, account: &Account) -> String {
         while (account.acknowledged() as u64) < before && since.elapsed() < KEEPS_UP {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        account.allow(live.run.size * (number + 1) / count);
+        let share = live.run.size * (number + 1) / count;
         match number % 8 {
             6 => {
+                account.allow(share);
                 live.cluster.crash();
                 tokio::task::block_in_place(|| live.cluster.run());
                 crashes += 1;
             }
             7 => {
+                account.allow(share);
                 faults.calm.store(false, Ordering::Relaxed);
                 tokio::time::sleep(CUT_FOR).await;
                 faults.calm.store(true, Ordering::Relaxed);
@@ -94,6 +96,9 @@ async fn harm(live: &mut Live, faults: &Faults, account: &Account) -> String {
                 let replica = &mut live.replicas[live.random.below(3) as usize];
                 replica.kill();
                 replica.start(Some(&format!("{}:{passes}", POINTS[point])));
+                // While it starts, the others would serve the whole share.
+                replica.listens_unless_it_ends().await;
+                account.allow(share);
                 let reached = replica.dies(POINT_WITHIN).await;
                 *(if reached { &mut at_points[point] } else { &mut missed }) += 1;
                 replica.kill();
