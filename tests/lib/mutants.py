@@ -3534,4 +3534,48 @@ MUTANTS = [
     Mutant("CL9", "on SQLite lists and groups ignore since when entries are parked", "proof::counted", [
         ("src/store/sqlite/listing.rs", ".bind(filter.parked_from.map(StoreTime::micros))", ".bind(None::<i64>)"),
     ]),
+    Mutant("RF1", "a waiting call never returns its place on the connection", "refusals::", [
+        ("src/accounts/connection.rs", "        self.waiting.fetch_sub(1, Relaxed);\n", "        let _kept = &self.waiting;\n"),
+    ]),
+    Mutant("RF2", "a command that is answered keeps its bytes in the queue", "refusals::", [
+        ("src/ledger/claims/request.rs", "        self.of.fetch_sub(self.bytes, Ordering::SeqCst);\n", "        let _kept = (&self.of, self.bytes);\n"),
+    ]),
+    Mutant("RF3", "a request that finds no space keeps its bytes on the connection", "refusals::", [
+        (CALL_ACCOUNT, "Err(_) => drop(connection.requests.put_back(bytes)),", "Err(_) => {}"),
+    ]),
+    Mutant("RW1", "a call that rests returns the bytes of its message twice", "accounts::tests::walk", [
+        (CALL_ACCOUNT, "        self.state.message.store(0, Relaxed);\n        self.put_back(bytes);", "        self.put_back(bytes);"),
+    ]),
+    Mutant("RW2", "a call keeps the bytes of a message that has ended", "accounts::tests::walk", [
+        (CALL_ACCOUNT, "        self.put_back(self.state.message.swap(0, Relaxed));", "        self.state.message.store(0, Relaxed);"),
+    ]),
+    Mutant("AS4", "a connection whose flush the socket cuts is not woken", "listener::io::any_split", [
+        ("src/listener/io/write_buffer.rs", "(self.refused, self.poll_send_all(context));",
+         "(self.refused, self.poll_send_all(&mut Context::from_waker(std::task::Waker::noop())));"),
+    ]),
+    Mutant("AS5", "a large write that the socket cuts is not woken", "listener::io::any_split", [
+        ("src/listener/io/write_buffer.rs", "        ready!(shared.poll_send_all(context))?;\n        let sent",
+         "        ready!(shared.poll_send_all(&mut Context::from_waker(std::task::Waker::noop())))?;\n        let sent"),
+    ]),
+    Mutant("WI6", "the bound of a connection's bytes is at least the default, whatever is set", "process::acts", [
+        ("src/server/config/checked.rs", "        connection_bytes_max,\n        server_bytes_max,\n        stall_max",
+         "        connection_bytes_max: connection_bytes_max.max(16 << 20),\n        server_bytes_max,\n        stall_max"),
+    ]),
+    Mutant("WI7", "the bound of the queue's bytes is at least the default, whatever is set", "process::acts", [
+        ("src/server/config/checked.rs", "        queue_bytes_max,\n        batch_max,\n", "        queue_bytes_max: queue_bytes_max.max(64 << 20),\n        batch_max,\n"),
+    ]),
+    Mutant("WI8", "the keys of an issuer are kept for a day at least, whatever is set", "identity::web_tokens", [
+        ("src/server/trust/issuers.rs", "keep: settings.jwks_keep }", "keep: settings.jwks_keep.max(std::time::Duration::from_hours(24)) }"),
+    ]),
+    Mutant("WI9", "the log names how long ago keys were fetched instead of how long they stay in force", "server::jwks", [
+        ("src/server/jwks/plan.rs", "(good + self.times.keep).saturating_duration_since(now)", "now.saturating_duration_since(good)"),
+    ]),
+    Mutant("TK8", "the workers of all principals that wait count for each", "two_of_a_kind", [
+        ("src/ledger/inbox/line.rs", "self.places().take(self.bounds, consumer, principal, 0)", 'self.places().take(self.bounds, consumer, principal.map(|_| "one"), 0)'),
+        ("src/ledger/inbox/line.rs", "requeue(self.consumer, self.principal)", 'requeue(self.consumer, self.principal.map(|_| "one"))'),
+    ]),
+    Mutant("TK9", "the workers of all consumers that wait count for each", "two_of_a_kind", [
+        ("src/ledger/inbox/line.rs", "self.places().take(self.bounds, consumer, principal, 0)", 'self.places().take(self.bounds, "one", principal, 0)'),
+        ("src/ledger/inbox/line.rs", "requeue(self.consumer, self.principal)", 'requeue("one", self.principal)'),
+    ]),
 ]
