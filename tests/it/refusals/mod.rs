@@ -120,6 +120,14 @@ fn refusals() -> Vec<Refusal> {
             prepare: Some(preparations::full_of_imports),
             ..refusal("calls_of_a_principal", "QUOTA_EXCEEDED", calls::claims)
         },
+        // An import takes 133 KiB, of five eighths of 200.
+        Refusal {
+            setup: || Setup {
+                principals: PrincipalLimits { bytes_max: 200 << 10, ..PrincipalLimits::default() },
+                ..tight()
+            },
+            ..refusal("bytes_of_a_principal", "QUOTA_EXCEEDED", calls::imports)
+        },
         Refusal {
             setup: || with(Policy { claims_per_second: 1, ..Policy::default() }),
             ..refusal("claims_a_second", "QUOTA_EXCEEDED", calls::claims_until_there_are_too_many)
@@ -244,6 +252,7 @@ each_keeps_nothing!(
     absent_right,
     full_connection,
     calls_of_a_principal,
+    bytes_of_a_principal,
     claims_a_second,
     full_backlog,
     store_that_refuses,
