@@ -99,8 +99,7 @@ impl Scene {
         sums.iter().all(Option::is_some).then(|| sums.map(Option::unwrap))
     }
 
-    /// What is in use while no call is at work, once the connection of the client counts. It polls: no event reports a change of a
-    /// metric.
+    /// Polls the gauges until two readings are equal and count the connection of the client; returns them.
     pub(super) async fn in_use_at_rest(&self) -> InUse {
         let timer = Timer::start();
         loop {
@@ -116,7 +115,7 @@ impl Scene {
         }
     }
 
-    /// Waits until no more is in use than this. It polls, too.
+    /// Polls the gauges until none shows more than `before`.
     pub(super) async fn until_in_use(&self, what: &str, before: InUse) {
         let timer = Timer::start();
         loop {
