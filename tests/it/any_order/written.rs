@@ -48,8 +48,9 @@ const LISTS: [(&str, fn()); 8] = [
     ("[issuers.NAME]", audiences_of_an_issuer),
     ("[consumers.NAME]", settings_file),
 ];
-/// Lists that need a server have their own tests here.
-const SERVED: [&str; 2] = ["http_hosts", "database_url"];
+/// Lists that need a server have their own tests, here and in `certificates`.
+const SERVED: [&str; 5] =
+    ["http_hosts", "database_url", "listen_tls_cert", "listen_tls_client_ca", "listen_tls_client_crl"];
 
 #[test]
 fn written_lists_mean_the_same_in_any_order() {
@@ -58,7 +59,8 @@ fn written_lists_mean_the_same_in_any_order() {
     }
 }
 
-/// A setting is a list if its items are separated by commas, or if its file has an item for each of several holders.
+/// A setting is a list if its items are separated by commas, or if its file has an item for each of several holders, or several
+/// certificates or revocation lists.
 #[test]
 fn every_list_of_the_configuration_has_a_row() {
     let page = read("docs/configuration.md");
@@ -66,7 +68,10 @@ fn every_list_of_the_configuration_has_a_row() {
         page.split_once("<!-- printed: settings -->").unwrap().1.split_once("<!-- end -->").unwrap().0;
     let mut known: BTreeSet<String> = settings
         .lines()
-        .filter(|line| line.contains("separated by commas") || line.contains("s_file` |"))
+        .filter(|line| {
+            let certificates = line.contains("as PEM") && !line.contains("private key");
+            line.contains("separated by commas") || line.contains("s_file` |") || certificates
+        })
         .map(|line| line.split('`').nth(1).unwrap().to_owned())
         .collect();
     let whole = page.split_once("\n## A whole file\n").unwrap().1;

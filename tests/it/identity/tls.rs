@@ -19,7 +19,8 @@ const UNKNOWN: &str = "UNAUTHENTICATED";
 const NO_CONNECTION: &str = "no connection";
 
 /// Everybody whom the authority may name here has a right.
-const RIGHTS: &str = "[[rights]]\nprincipal = \"*\"\nconsumers = [\"c\"]\nmay = [\"claim\", \"read\"]\n";
+pub(crate) const RIGHTS: &str =
+    "[[rights]]\nprincipal = \"*\"\nconsumers = [\"c\"]\nmay = [\"claim\", \"read\"]\n";
 
 /// TLS of a server that asks for certificates of this authority, without those that are revoked.
 pub(super) fn tls(pki: &Pki, revoked: Option<&[u64]>) -> Arc<Tls> {
@@ -41,34 +42,34 @@ pub(crate) fn way(pki: &Pki, port: u16, own: Option<&(String, String)>) -> Endpo
 }
 
 /// A server that speaks TLS; the harness' own client would not.
-pub(super) struct Secured {
+pub(crate) struct Secured {
     served: Served,
     _store: TestStore,
 }
 
 impl Secured {
-    pub(super) async fn start(trust: Trust) -> Secured {
+    pub(crate) async fn start(trust: Trust) -> Secured {
         let store = TestStore::new(Kind::Sqlite).await;
         let setup = Setup { guard: Guard::new(trust), ..Setup::default() };
         let served = Served::start(store.store.clone(), setup).await;
         Secured { served, _store: store }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.served.address.port()
     }
 
-    pub(super) fn http_port(&self) -> u16 {
+    pub(crate) fn http_port(&self) -> u16 {
         self.served.http_address.port()
     }
 
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.served.stop().await;
     }
 }
 
 /// Who claims on this connection, with these headers; or why nobody does.
-async fn caller(channel: Option<Channel>, id: &str, headers: &[(&'static str, &str)]) -> String {
+pub(crate) async fn caller(channel: Option<Channel>, id: &str, headers: &[(&'static str, &str)]) -> String {
     let Some(channel) = channel else { return NO_CONNECTION.to_owned() };
     let present = |mut request: Request<proto::ClaimRequest>| {
         for (name, value) in headers {
