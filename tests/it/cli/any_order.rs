@@ -95,7 +95,7 @@ fn lists(made: &Made) -> Vec<Lists> {
 }
 
 /// Runs a command against the server at this address.
-async fn ask_at(address: SocketAddr, words: &[&str]) -> Ran {
+pub(super) async fn ask_at(address: SocketAddr, words: &[&str]) -> Ran {
     let mut command = command(words);
     command.args(["--endpoint", &address.to_string()]);
     tokio::task::spawn_blocking(move || ended(command.output().unwrap())).await.unwrap()

@@ -15,6 +15,7 @@ mod entries;
 mod import;
 mod jq;
 mod lookup;
+mod many_pages;
 mod messages;
 mod once;
 mod output;
