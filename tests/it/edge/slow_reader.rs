@@ -1,19 +1,30 @@
-//! The largest answer, read slowly and in any pieces: each item of it is that of its request.
+//! The largest answer, read slowly and in any pieces, by gRPC and by HTTP/1.1, without TLS and with it: each item of it is that
+//! of its request.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use idempotency_ledger::identity::{OwnCertificate, Tls, Trust};
 use idempotency_ledger::proto;
 use idempotency_ledger::proto::ledger_service_client::LedgerServiceClient;
 use idempotency_ledger::proto::settlement::Action;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpSocket};
+use prost::Message as _;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tonic::transport::Channel;
 
 use crate::harness::details::{acquired, claim, completed, key};
+use crate::harness::pki::Pki;
 use crate::harness::random::Random;
-use crate::harness::raw::channel_to;
+use crate::harness::raw::{channel, channel_to};
 use crate::harness::server::{Kind, TestServer};
+use crate::identity::tls::{Secured, way};
 
 const ITEMS: usize = 1_000;
 /// Together nearly as much as an answer may have.
@@ -56,12 +67,14 @@ async fn slow_way(to: SocketAddr) -> SocketAddr {
     address
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_item_of_the_largest_answer_is_that_of_its_request() {
-    let mut server = TestServer::start(Kind::Sqlite).await;
-    let requests = || (0..ITEMS).map(|number| claim("c", &number.to_string())).collect::<Vec<_>>();
-    let claimed = server.client.batch_claim(proto::BatchClaimRequest { requests: requests() }).await;
-    let claimed = claimed.unwrap().into_inner().responses;
+fn requests() -> proto::BatchClaimRequest {
+    proto::BatchClaimRequest { requests: (0..ITEMS).map(|number| claim("c", &number.to_string())).collect() }
+}
+
+/// Completes each item with its result.
+async fn fill(channel: Channel) {
+    let mut client = LedgerServiceClient::new(channel);
+    let claimed = client.batch_claim(requests()).await.unwrap().into_inner().responses;
     let settlements = claimed.iter().enumerate().map(|(number, response)| {
         let complete = proto::CompleteRequest {
             key: key("c", &number.to_string()),
@@ -72,16 +85,62 @@ async fn each_item_of_the_largest_answer_is_that_of_its_request() {
         };
         proto::Settlement { action: Some(Action::Complete(complete)) }
     });
-    let settlements: Vec<_> = settlements.collect();
-    server.client.batch_settle(proto::BatchSettleRequest { settlements }).await.unwrap();
-    let channel = channel_to(&slow_way(server.address()).await.to_string()).await;
+    client.batch_settle(proto::BatchSettleRequest { settlements: settlements.collect() }).await.unwrap();
+}
+
+async fn by_grpc(channel: Channel) -> proto::BatchClaimResponse {
     let mut reader = LedgerServiceClient::new(channel).max_decoding_message_size(16 << 20);
-    let answer = reader.batch_claim(proto::BatchClaimRequest { requests: requests() }).await;
-    let responses = answer.unwrap().into_inner().responses;
-    assert_eq!(responses.len(), ITEMS);
-    for (number, response) in responses.iter().enumerate() {
+    reader.batch_claim(requests()).await.unwrap().into_inner()
+}
+
+async fn by_http1<S>(stream: S) -> proto::BatchClaimResponse
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut reader, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = http::Request::post("/idempotency.ledger.v1.LedgerService/BatchClaim")
+        .header("host", "localhost")
+        .header("content-type", "application/proto")
+        .body(Full::new(Bytes::from(requests().encode_to_vec())));
+    let answer = reader.send_request(request.unwrap()).await.unwrap();
+    assert_eq!(answer.status(), http::StatusCode::OK);
+    proto::BatchClaimResponse::decode(answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
+}
+
+#[track_caller]
+fn is_whole(answer: &proto::BatchClaimResponse) {
+    assert_eq!(answer.responses.len(), ITEMS);
+    for (number, response) in answer.responses.iter().enumerate() {
         assert!(completed(response).result == result(number), "item {number}");
     }
-    drop(reader);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_item_of_the_largest_answer_is_that_of_its_request() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    fill(channel(&server).await).await;
+    let slow = slow_way(server.address()).await;
+    is_whole(&by_grpc(channel_to(&slow.to_string()).await).await);
+    let slow = slow_way(server.http_address()).await;
+    is_whole(&by_http1(TcpStream::connect(slow).await.unwrap()).await);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_item_of_the_largest_answer_is_that_of_its_request_by_tls() {
+    let pki = Pki::new();
+    let (certificate, key) = pki.signed("localhost");
+    let own = OwnCertificate::read(certificate.as_bytes(), key.as_bytes()).unwrap();
+    // Without authorities of clients: callers are anonymous.
+    let tls = Some(Arc::new(Tls::new(&own, None).unwrap()));
+    let server = Secured::start(Trust { tls, ..Trust::default() }).await;
+    let to = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    fill(way(&pki, server.port(), None).connect().await.unwrap()).await;
+    let slow = slow_way(to(server.port())).await;
+    is_whole(&by_grpc(way(&pki, slow.port(), None).connect().await.unwrap()).await);
+    let slow = TcpStream::connect(slow_way(to(server.http_port())).await).await.unwrap();
+    let secured = pki.http1(None).connect(ServerName::try_from("localhost").unwrap(), slow).await.unwrap();
+    is_whole(&by_http1(secured).await);
     server.stop().await;
 }

@@ -1,11 +1,15 @@
 //! An authority of the tests' own.
 
 use std::fs;
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa,
     KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsConnector;
 
 /// Files of an authority, and of a certificate that it signed for a name.
 pub(crate) struct Pki {
@@ -85,6 +89,25 @@ impl Pki {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// TLS of a client of HTTP/1.1 that trusts this authority, with this certificate and its key.
+    pub(crate) fn http1(&self, own: Option<&(String, String)>) -> TlsConnector {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate(&self.issuer.pem())).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let mut config = match own {
+            Some((chain, key)) => {
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(vec![certificate(chain)], key).unwrap()
+            }
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config).into()
     }
 
     /// A file of this name in the folder, in which `ca.pem` is.

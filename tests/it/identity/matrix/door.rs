@@ -1,7 +1,7 @@
 //! The same calls by the HTTP door: each credential and each right is judged there as it is by gRPC.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -11,8 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -49,22 +48,8 @@ impl Door {
 
     /// By HTTP/1.1 over TLS, with this certificate and its key.
     pub(super) fn secured(pki: &Pki, port: u16, own: Option<&(String, String)>) -> Door {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(certificate(&pki.issuer.pem())).unwrap();
-        let config = rustls::ClientConfig::builder_with_provider(provider);
-        let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
-        let mut config = match own {
-            Some((chain, key)) => {
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                config.with_client_auth_cert(vec![certificate(chain)], key).unwrap()
-            }
-            None => config.with_no_client_auth(),
-        };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Door::Http1 { address, tls: Some(Arc::new(config).into()), idle: Mutex::default() }
+        Door::Http1 { address, tls: Some(pki.http1(own)), idle: Mutex::default() }
     }
 
     /// Whether a call is answered at all. A handshake of TLS 1.3 is refused after the client thinks that it is done.
