@@ -3578,4 +3578,26 @@ MUTANTS = [
         ("src/ledger/inbox/line.rs", "self.places().take(self.bounds, consumer, principal, 0)", 'self.places().take(self.bounds, "one", principal, 0)'),
         ("src/ledger/inbox/line.rs", "requeue(self.consumer, self.principal)", 'requeue("one", self.principal)'),
     ]),
+    Mutant("MP1", "the names of consumers for a shell end with the first page", "cli::many_pages", [
+        ("src/cli/completions.rs", "        request.page_token = page.next_page_token;\n", "        break;\n"),
+    ]),
+    Mutant("MP2", "the durations of a consumer's handlers are those of the first page", "cli::many_pages", [
+        ("src/cli/policy/observed.rs", "const PAGES_MAX: usize = 10;", "const PAGES_MAX: usize = 1;"),
+    ]),
+    Mutant("MP3", "entries next reads one page, and does not report the rest", "cli::many_pages", [
+        ("src/cli/entries/next.rs", "            if found.is_whole() {", "            if true {"),
+        ("src/cli/entries/next.rs", "if let (false, Some(until)) = (found.is_whole(), &found.read_until) {", "if let (true, Some(until)) = (found.is_whole(), &found.read_until) {"),
+    ]),
+    Mutant("TF1", "the last certificate of the file of clients' authorities does not count", "any_order::certificates", [
+        ("src/identity/authority.rs", 'for certificate in certificates(authority).map_err(|text| ("client_ca", text))? {', 'let all = certificates(authority).map_err(|text| ("client_ca", text))?;\n        let most = (all.len() - 1).max(1);\n        for certificate in all.into_iter().take(most) {'),
+    ]),
+    Mutant("TF2", "of several revocation lists all but the first revoke nothing", "any_order::certificates", [
+        ("src/identity/authority.rs", "builder = builder.with_crls(lists);", "builder = builder.with_crls(lists.into_iter().take(1)).allow_unknown_revocation_status();"),
+    ]),
+    Mutant("TF3", "the server sends its own certificate and the next one alone", "any_order::certificates", [
+        ("src/identity/tls.rs", "CertifiedKey::from_der(chain, key, ", "CertifiedKey::from_der(chain.into_iter().take(2).collect(), key, "),
+    ]),
+    Mutant("SR1", "bytes that TLS has encrypted, and the socket has not taken, wait for the next write", "edge::slow_reader", [
+        ("src/listener/io/write_buffer.rs", "        Pin::new(&mut self.socket).poll_flush(context)\n    }\n\n    /// Flushes", "        Poll::Ready(Ok(()))\n    }\n\n    /// Flushes"),
+    ]),
 ]
