@@ -119,6 +119,11 @@ async fn orders_are_repeatable_audited_and_bounded(kind: Kind) {
     let actions: Vec<&str> = events.iter().map(|event| event.action.as_str()).collect();
     assert_eq!(actions.len(), 3, "{actions:?}");
     assert!(actions.contains(&"CREATE_REPLAY_RUN") && actions.contains(&"CLOSE_REPLAY_RUN"), "{actions:?}");
+    for (run, ends_in) in [("shortest", 60), ("longest", 7 * DAY)] {
+        let request = proto::CreateReplayRunRequest { ends_in: seconds(ends_in), ..creates(run) };
+        let run = server.admin.create_replay_run(request).await.unwrap().into_inner().run.unwrap();
+        assert_eq!(micros(run.ends_at), (START + Span::from_secs(ends_in)).micros());
+    }
     server.stop().await;
 }
 
@@ -333,6 +338,11 @@ async fn the_purge_takes_all_of_a_run_that_is_past_and_nothing_live(kind: Kind) 
         }
     };
     tokio::time::timeout(Duration::from_secs(20), closed).await.expect("over is for ever");
+    // A server that starts now reads no runs that were swept: it looks this one up.
+    let mut later = Served::start(Arc::clone(&server.at.store), Setup::default()).await;
+    let refused = later.client.claim(replayed("r", "held")).await.unwrap_err();
+    assert_eq!(refusal(&refused).reason, "REPLAY_RUN_CLOSED", "{refused:?}");
+    later.stop().await;
     purging.stop().await;
     server.stop().await;
 }
@@ -367,6 +377,9 @@ async fn run_leaves_the_level_of_a_hold(kind: Kind) {
 async fn other_servers_know_at_once_what_was_created_and_soon_what_was_closed() {
     let mut server = server(Kind::Postgres, proto::ReplayMode::Rebuild).await;
     let mut other = Served::start(Arc::clone(&server.at.store), Setup::default()).await;
+    // Also where the first call comes immediately after the start.
+    server.admin.create_replay_run(creates("first")).await.unwrap();
+    acquired(&other.client.claim(replayed("first", "1")).await.unwrap().into_inner());
     for number in 0..5 {
         let run = format!("r{number}");
         server.admin.create_replay_run(creates(&run)).await.unwrap();

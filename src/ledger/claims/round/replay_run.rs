@@ -17,16 +17,15 @@ impl Round<'_> {
         &mut self,
         key_queue: KeyQueue,
     ) -> Option<KeyQueue> {
-        let Some(now) = self.shared.clock.by_now().filter(|_| self.knows_policies()) else {
+        if !self.knows_policies() {
             return Some(key_queue);
-        };
+        }
+        // The load will fail in the same way.
+        let Ok(now) = self.recent_clock().await else { return Some(key_queue) };
         let mut policy = self.policies.of_key(&key_queue.key);
         if policy.run == Standing::Unknown {
-            policy = match self.looked_up(&key_queue, now).await {
-                Ok(policy) => policy,
-                // The load will fail in the same way.
-                Err(_) => return Some(key_queue),
-            };
+            let Ok(found) = self.looked_up(&key_queue, now).await else { return Some(key_queue) };
+            policy = found;
         }
         let mut rest = Some(key_queue);
         while let Some(key_queue) = rest.take() {
@@ -36,6 +35,18 @@ impl Round<'_> {
             }
         }
         None
+    }
+
+    /// The store's clock. A server that has just started has not read it yet: without it a run that the server does not know would
+    /// be refused before it is looked up.
+    async fn recent_clock(&mut self) -> Result<StoreTime, StoreError> {
+        if let Some(now) = self.shared.clock.by_now() {
+            return Ok(now);
+        }
+        let read = self.session.entries().load(&[]);
+        let reading = within(self.shared, &self.span, (Statement::Policies, 1), read).await?.reading;
+        self.shared.clock.note(&reading);
+        Ok(reading.now)
     }
 
     /// Whether an answer may follow from the policies alone, without an entry.
