@@ -3600,4 +3600,19 @@ MUTANTS = [
     Mutant("SR1", "bytes that TLS has encrypted, and the socket has not taken, wait for the next write", "edge::slow_reader", [
         ("src/listener/io/write_buffer.rs", "        Pin::new(&mut self.socket).poll_flush(context)\n    }\n\n    /// Flushes", "        Poll::Ready(Ok(()))\n    }\n\n    /// Flushes"),
     ]),
+    Mutant("PF1", "a run that was swept is unknown instead of over", "replays::", [
+        ("src/ledger/policies/run_lookups.rs", "found.end() <= now", "found.end() > now"),
+    ]),
+    Mutant("PF2", "retentions of policies in the file are not put in force", "retention", [
+        ("src/ledger/policies/in_force.rs", "policies.own().map(|(name, policy)| (name, true, policy))", "policies.own().take(0).map(|(name, policy)| (name, true, policy))"),
+    ]),
+    Mutant("PF3", "a server that another one overtakes at its start goes on with what it has read", "policies::races", [
+        ("src/ledger/policies/in_force.rs", "put_in_force(news, Some(seen)).await? < news.len()", "put_in_force(news, Some(seen)).await? > news.len()"),
+    ]),
+    Mutant("PF4", "a replay run cannot be as long as its consumer's retention", "replays::", [
+        ("src/ledger/policies/replays.rs", "ends_in > retention", "ends_in >= retention"),
+    ]),
+    Mutant("PF5", "the log reports policies that cannot be read when no report is due", "ledger::policies", [
+        ("src/ledger/policies/alerts.rs", "if !self.are_due(count, now) {", "if self.are_due(count, now) {"),
+    ]),
 ]

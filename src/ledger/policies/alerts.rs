@@ -57,7 +57,46 @@ impl Alerts {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use std::io::{Read as _, Seek as _};
+    use std::sync::Arc;
+
     use super::*;
+    use crate::domain::{PolicyVersion, StoreTime};
+
+    #[test]
+    fn lines_come_when_policies_cannot_be_read_and_when_all_can_be_read_again() {
+        let readable = Policies::default();
+        let newer = PolicyVersion {
+            consumer: "pay".into(),
+            version: 1,
+            policy: Some(r#"{"quorum":3}"#.into()),
+            created_at: StoreTime(1),
+            actor: "a".into(),
+            reason: "r".into(),
+        };
+        let newer = readable.with(&[newer], None);
+        let mut file = tempfile::tempfile().unwrap();
+        let writer = Arc::new(file.try_clone().unwrap());
+        let logs = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let (start, mut alerts) = (Instant::now(), Alerts::default());
+        tracing::subscriber::with_default(logs, || {
+            for (second, policies) in
+                [(0, &readable), (1, &newer), (2, &newer), (3, &readable), (4, &readable)]
+            {
+                alerts.log(policies, start + Duration::from_secs(second));
+            }
+        });
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(
+            lines[0].contains("ERROR") && lines[0].contains("consumers=1 first=\"pay\" version=1"),
+            "{text}"
+        );
+        assert!(lines[1].contains("INFO") && lines[1].contains("can be read again"), "{text}");
+    }
 
     #[test]
     fn alerts_come_once_a_minute_and_with_each_change() {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use idempotency_ledger::domain::{Policy, Span};
 use idempotency_ledger::proto::{self, claim_response::Verdict};
+use idempotency_ledger::store::EffectiveRetention;
 use tonic::Code;
 
 use super::{days, get, put, reason, seconds, set};
@@ -19,6 +20,7 @@ on_both_stores!(
     by_policies_that_can_not_be_read_nothing_is_granted,
     of_two_readings_the_older_never_wins,
     a_start_beside_a_change_writes_down_what_is_in_force,
+    server_that_another_one_overtakes_at_its_start_reads_all_again,
     a_grant_under_way_does_not_outlive_a_hold,
 );
 
@@ -44,6 +46,22 @@ async fn a_policy_is_in_force_with_the_next_call_and_soon_everywhere(kind: Kind)
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     other.stop().await;
+    server.stop().await;
+}
+
+/// Two servers with different files start: the later one must not take for written what the other has replaced.
+async fn server_that_another_one_overtakes_at_its_start_reads_all_again(kind: Kind) {
+    let at = TestStore::new(kind).await;
+    let (plan, retention) = (Arc::new(Plan::default()), Span::from_days(14));
+    let (longer, window_floor) = (Some(Span::from_days(30)), START - Span::from_days(9));
+    *plan.overtakes.lock().unwrap() =
+        Some(EffectiveRetention { consumer: "c".into(), retention: longer, window_floor });
+    let store = FaultyStore { inner: Arc::clone(&at.store), plan: Arc::clone(&plan) };
+    let setup = Setup::default().with("c", Policy { retention, ..Policy::default() });
+    let server = Served::start(Arc::new(store), setup).await;
+    let found = at.session().await.policy_book().effective_retentions().await.unwrap().1;
+    let found = found.into_iter().find(|one| one.consumer == "c").unwrap();
+    assert_eq!((found.retention, found.window_floor), (Some(retention), window_floor));
     server.stop().await;
 }
 

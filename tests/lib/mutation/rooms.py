@@ -22,7 +22,8 @@ ROOMS = {
               "queries::", "reconcile::", "replays::"]),
     "metrics": ("src/metrics/**/*.rs", ["metrics::"], ["metrics::", "observe::"]),
     "ledger/policies": ("src/ledger/policies/**/*.rs", ["ledger::policies"],
-                        ["policies::", "holds::", "replays::", "demands::", "operators::audit_filters", "policy_validation", "unreadable::"]),
+                        ["policies::", "holds::", "replays::", "demands::", "operators::audit_filters", "policy_validation", "unreadable::",
+                         "retention::"]),
     "cli": ("src/cli/**/*.rs", ["cli::"], ["cli::"]),
 }
 LANES = 2

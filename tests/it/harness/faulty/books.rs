@@ -52,6 +52,10 @@ impl PolicyBook for FaultySession {
         all: &[EffectiveRetention],
         seen: Option<&[EffectiveRetention]>,
     ) -> Result<usize, StoreError> {
+        let other = self.plan.overtakes.lock().unwrap().take();
+        if let Some(other) = other {
+            self.inner.policy_book().put_in_force(&[other], None).await?;
+        }
         self.inner.policy_book().put_in_force(all, seen).await
     }
 

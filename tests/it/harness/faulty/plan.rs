@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use idempotency_ledger::store::EffectiveRetention;
 use tokio::sync::{Semaphore, oneshot};
 
 /// How the next write fails.
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) no_due_counts: AtomicBool,
     /// The next reading of all policies says that it has read them, and waits.
     pub(super) slow_reading: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+    /// Another server puts this in force just before the next retentions.
+    pub(crate) overtakes: Mutex<Option<EffectiveRetention>>,
     /// With how many sessions the ledger works.
     pub(crate) sessions: AtomicUsize,
     /// No session can be opened.
@@ -57,6 +60,7 @@ impl Default for Plan {
             no_policies: AtomicBool::new(false),
             no_due_counts: AtomicBool::new(false),
             slow_reading: Mutex::default(),
+            overtakes: Mutex::default(),
             sessions: AtomicUsize::new(1),
             no_sessions: AtomicBool::new(false),
             gate: Semaphore::new(OPEN),
