@@ -3,6 +3,7 @@
 
 mod rebuild;
 mod runs;
+mod servers;
 
 use idempotency_ledger::domain::{Key, Namespace, Policy, Span};
 use idempotency_ledger::proto::{self, claim_response::Verdict};

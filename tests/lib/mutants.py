@@ -3615,4 +3615,7 @@ MUTANTS = [
     Mutant("PF5", "the log reports policies that cannot be read when no report is due", "ledger::policies", [
         ("src/ledger/policies/alerts.rs", "if !self.are_due(count, now) {", "if self.are_due(count, now) {"),
     ]),
+    Mutant("PF6", "a suppressing run acknowledges by policies that could not be read for too long", "replays::servers", [
+        ("src/ledger/claims/round/replay_run.rs", "self.policies.fresh() && !self.shared.store.withholds_grants()", "!self.shared.store.withholds_grants()"),
+    ]),
 ]

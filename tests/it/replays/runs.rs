@@ -371,32 +371,3 @@ async fn run_leaves_the_level_of_a_hold(kind: Kind) {
     assert_eq!(server.at.number(&level).await, 1);
     server.stop().await;
 }
-
-/// What one server creates or closes another one knows: the unknown at once, the closed by its next reading.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_servers_know_at_once_what_was_created_and_soon_what_was_closed() {
-    let mut server = server(Kind::Postgres, proto::ReplayMode::Rebuild).await;
-    let mut other = Served::start(Arc::clone(&server.at.store), Setup::default()).await;
-    // Also where the first call comes immediately after the start.
-    server.admin.create_replay_run(creates("first")).await.unwrap();
-    acquired(&other.client.claim(replayed("first", "1")).await.unwrap().into_inner());
-    for number in 0..5 {
-        let run = format!("r{number}");
-        server.admin.create_replay_run(creates(&run)).await.unwrap();
-        // At most once a second a consumer is looked up again.
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        acquired(&other.client.claim(replayed(&run, "1")).await.unwrap().into_inner());
-    }
-    server.admin.close_replay_run(closes("r4")).await.unwrap();
-    let closed = async {
-        for number in 2.. {
-            if other.client.claim(replayed("r4", &number.to_string())).await.is_err() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), closed).await.expect("within ten seconds");
-    other.stop().await;
-    server.stop().await;
-}
