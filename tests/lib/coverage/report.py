@@ -18,6 +18,7 @@ LISTED = ROOT / "tests/lib/coverage/untaken.tsv"
 # tests take them, so that they are not noticed.
 TESTS = re.compile(r"^#\[cfg\((?:all\()?(?:any\()?test[^\n]*\n(?:#\[[^\n]*\n)*mod \w+ \{", re.MULTILINE)
 TEST_FILES = re.compile(r"(^|/)(tests(/|\.rs$)|interleavings(/|\.rs$)|for_tests\.rs$|any_split\.rs$|model\.rs$)")
+WORD = re.compile(r"\w")
 
 
 class Counts:
@@ -82,6 +83,13 @@ def blocks(lines, last):
     return found
 
 
+def opening(code, first):
+    """The first line of a block; before a line of brackets alone, the last line above that has a word: a file has many brackets."""
+    line = code[first - 1].strip()
+    above = (one.strip() for one in reversed(code[: first - 1]))
+    return line if WORD.search(line) else f"{next(filter(WORD.search, above), '')} {line}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lcov", type=pathlib.Path)
@@ -103,7 +111,7 @@ def main():
                 if count == 0 and lines[number]:
                     sides.append((name, number, side, code[number - 1].strip()))
         for first, end in blocks(lines, last):
-            text = code[first - 1].strip()
+            text = opening(code, first)
             match = next((one for one in reasons if fnmatch.fnmatch(name, one[0]) and one[1].search(text)), None)
             if match:
                 used.add(match)
