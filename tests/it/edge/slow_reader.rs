@@ -88,6 +88,11 @@ async fn fill(channel: Channel) {
     client.batch_settle(proto::BatchSettleRequest { settlements: settlements.collect() }).await.unwrap();
 }
 
+/// An answer of which bytes are left behind has no end.
+async fn ends<T>(answer: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), answer).await.expect("the answer ends within a minute")
+}
+
 async fn by_grpc(channel: Channel) -> proto::BatchClaimResponse {
     let mut reader = LedgerServiceClient::new(channel).max_decoding_message_size(16 << 20);
     reader.batch_claim(requests()).await.unwrap().into_inner()
@@ -121,9 +126,9 @@ async fn each_item_of_the_largest_answer_is_that_of_its_request() {
     let server = TestServer::start(Kind::Sqlite).await;
     fill(channel(&server).await).await;
     let slow = slow_way(server.address()).await;
-    is_whole(&by_grpc(channel_to(&slow.to_string()).await).await);
+    is_whole(&ends(by_grpc(channel_to(&slow.to_string()).await)).await);
     let slow = slow_way(server.http_address()).await;
-    is_whole(&by_http1(TcpStream::connect(slow).await.unwrap()).await);
+    is_whole(&ends(by_http1(TcpStream::connect(slow).await.unwrap())).await);
     server.stop().await;
 }
 
@@ -138,9 +143,9 @@ async fn each_item_of_the_largest_answer_is_that_of_its_request_by_tls() {
     let to = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     fill(way(&pki, server.port(), None).connect().await.unwrap()).await;
     let slow = slow_way(to(server.port())).await;
-    is_whole(&by_grpc(way(&pki, slow.port(), None).connect().await.unwrap()).await);
+    is_whole(&ends(by_grpc(way(&pki, slow.port(), None).connect().await.unwrap())).await);
     let slow = TcpStream::connect(slow_way(to(server.http_port())).await).await.unwrap();
     let secured = pki.http1(None).connect(ServerName::try_from("localhost").unwrap(), slow).await.unwrap();
-    is_whole(&by_http1(secured).await);
+    is_whole(&ends(by_http1(secured)).await);
     server.stop().await;
 }
