@@ -3603,7 +3603,7 @@ MUTANTS = [
     Mutant("PF1", "a run that was swept is unknown instead of over", "replays::", [
         ("src/ledger/policies/run_lookups.rs", "found.end() <= now", "found.end() > now"),
     ]),
-    Mutant("PF2", "retentions of policies in the file are not put in force", "retention", [
+    Mutant("PF2", "retentions of policies in the file are not put in force", "redelivery", [
         ("src/ledger/policies/in_force.rs", "policies.own().map(|(name, policy)| (name, true, policy))", "policies.own().take(0).map(|(name, policy)| (name, true, policy))"),
     ]),
     Mutant("PF3", "a server that another one overtakes at its start goes on with what it has read", "policies::races", [

@@ -23,7 +23,7 @@ ROOMS = {
     "metrics": ("src/metrics/**/*.rs", ["metrics::"], ["metrics::", "observe::"]),
     "ledger/policies": ("src/ledger/policies/**/*.rs", ["ledger::policies"],
                         ["policies::", "holds::", "replays::", "demands::", "operators::audit_filters", "policy_validation", "unreadable::",
-                         "retention::"]),
+                         "redelivery::"]),
     "cli": ("src/cli/**/*.rs", ["cli::"], ["cli::"]),
 }
 LANES = 2
