@@ -15,9 +15,9 @@ use crate::harness::server::{Kind, Served, Setup, TestServer, TestStore};
 
 on_both_stores!(run_acknowledges_nothing_by_policies_that_could_not_be_read_for_too_long);
 
-/// What one server creates or closes another one knows: the unknown at once, the closed by its next reading.
+/// What one server creates or closes another one knows: the unknown immediately, the closed by its next reading.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_servers_know_at_once_what_was_created_and_soon_what_was_closed() {
+async fn other_servers_know_immediately_what_was_created_and_soon_what_was_closed() {
     let mut server = server(Kind::Postgres, proto::ReplayMode::Rebuild).await;
     let mut other = Served::start(Arc::clone(&server.at.store), Setup::default()).await;
     // Also where the first call comes immediately after the start.
