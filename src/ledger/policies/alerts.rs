@@ -56,25 +56,29 @@ impl Alerts {
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
-mod tests {
+pub(super) mod tests {
     use std::io::{Read as _, Seek as _};
     use std::sync::Arc;
 
     use super::*;
     use crate::domain::{PolicyVersion, StoreTime};
 
-    #[test]
-    fn lines_come_when_policies_cannot_be_read_and_when_all_can_be_read_again() {
-        let readable = Policies::default();
-        let newer = PolicyVersion {
+    /// A policy that this version cannot read.
+    pub(in crate::ledger::policies) fn of_newer_version() -> PolicyVersion {
+        PolicyVersion {
             consumer: "pay".into(),
             version: 1,
             policy: Some(r#"{"quorum":3}"#.into()),
             created_at: StoreTime(1),
             actor: "a".into(),
             reason: "r".into(),
-        };
-        let newer = readable.with(&[newer], None);
+        }
+    }
+
+    #[test]
+    fn lines_come_when_policies_cannot_be_read_and_when_all_can_be_read_again() {
+        let readable = Policies::default();
+        let newer = readable.with(&[of_newer_version()], None);
         let mut file = tempfile::tempfile().unwrap();
         let writer = Arc::new(file.try_clone().unwrap());
         let logs = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();

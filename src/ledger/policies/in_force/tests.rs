@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::*;
 use crate::domain::{AuditEvent, PolicyVersion, Reading};
+use crate::ledger::policies::alerts::tests::of_newer_version;
 use crate::store::{
     Entries, HoldBook, Inbox, Operators, PolicyBook, ReplayBook, Replica, Upkeep, WriteResult,
 };
@@ -65,15 +66,7 @@ fn policies_in_force_answer_by_what_was_read() {
 
 #[test]
 fn log_reports_policies_that_cannot_be_read() {
-    let newer = PolicyVersion {
-        consumer: "pay".into(),
-        version: 1,
-        policy: Some(r#"{"quorum":3}"#.into()),
-        created_at: StoreTime(1),
-        actor: "a".into(),
-        reason: "r".into(),
-    };
-    let live = of(Policies::default().with(std::slice::from_ref(&newer), None));
+    let live = of(Policies::default().with(&[of_newer_version()], None));
     let reported = || live.alerts.lock().unwrap().reported();
     assert_eq!(reported(), Some(1), "at the start");
     live.alert(&Policies::default());
